@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "os/unique_fd.hpp"
+#include "runtime/broker_protocol.hpp"
+
+namespace daiv::runtime {
+
+struct Reply {
+  Answer answer;
+  std::vector<os::UniqueFd> fds;
+};
+
+// The front's side of the broker's socket. Thread-safe; call() blocks the calling thread until the answer is there, so
+// the front calls it on its pool, never on an io thread. One reader thread hands answers to their callers.
+class BrokerClient {
+public:
+  // Takes the connected SEQPACKET socket.
+  explicit BrokerClient(os::UniqueFd socket);
+  ~BrokerClient();
+  BrokerClient(const BrokerClient&) = delete;
+  BrokerClient& operator=(const BrokerClient&) = delete;
+
+  // Sends `request` with `fds` (borrowed) and waits for its answer.
+  // Throws os::Error{EPIPE, "broker", …} where the broker is gone: then and for every later call.
+  Reply call(const Request& request, const std::vector<int>& fds = {});
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace daiv::runtime

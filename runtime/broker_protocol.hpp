@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "wire/codec.hpp"
+
+// What the front asks of the broker: fixed messages over a SEQPACKET socket, descriptors attached. The broker checks
+// every field again (names by their alphabet, ids by their range) before it acts, and answers each request exactly once,
+// in any order. Messages never hold bytes from a client, an image or a registry, apart from the sealed memfd with the
+// agent's configuration, which the broker passes on unread.
+namespace daiv::runtime {
+
+inline constexpr std::size_t max_broker_message_bytes = 64U << 10;
+inline constexpr std::size_t max_layers = 500;  // the kernel's own limit of overlayfs
+
+// Limits of a session; 0 means none.
+struct Limits {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cpu_millis = 0;  // thousandths of a processor
+  std::uint64_t pids = 0;
+};
+
+// A session's id: 32 lower-case hexadecimal digits or a UUID in its usual form; nothing else passes the broker.
+// A layer's name: six of [a-z0-9], chosen by the image store: short, since all names go into one mount option page.
+
+// Makes a sandbox and starts its agent. `fds`: the agent's configuration (sealed memfd).
+// Where the session's directory exists already, its writable layer is used again (a reopen).
+// Answer: Created with a pidfd of the agent, when the agent listens on <runtime dir>/sessions/<id>/agent.sock.
+struct CreateSandbox {
+  std::string session;
+  std::uint32_t uid_base = 0;  // first host uid of the session's range of 65,536
+  std::vector<std::string> layers;  // bottom first
+  std::uint32_t run_uid = 0;
+  std::uint32_t run_gid = 0;
+  std::string hostname;
+  Limits limits;
+  bool no_new_privs = true;
+};
+
+// Ends all processes of the sandbox (cgroup.kill, then waits), removes its cgroup and socket; the writable layer stays.
+// Done also where nothing runs.
+struct KillSandbox {
+  std::string session;
+};
+
+// KillSandbox, and the writable layer goes too (out of the way at once, deleted in the background).
+struct RemoveSandbox {
+  std::string session;
+};
+
+// What exists on the host, with or without a record: for reconciliation after a restart. Answer: Inventory.
+struct ListSandboxes {};
+
+// A pidfd of a running sandbox's agent, found again after a restart by pid and start time. Answer: Created or Failed.
+struct AdoptSandbox {
+  std::string session;
+};
+
+// Unpacks one layer into a new layer directory. `fds`: the read end of a pipe with the layer's bytes (compressed or not).
+// Answer: Unpacked, when the stream ended. Nothing named `layer` exists before that, and nothing stays if it fails.
+struct UnpackLayer {
+  std::string layer;
+  std::string expected_diff_id;  // "sha256:…"; empty: whatever comes out
+  std::uint64_t max_unpacked_bytes = 0;
+  std::uint64_t max_entries = 0;
+};
+
+struct RemoveLayers {
+  std::vector<std::string> layers;
+};
+
+// Answer: Layers.
+struct ListLayers {};
+
+// Runs docker-credential-<helper> get as a confined child. Answer: Credential.
+struct RunCredentialHelper {
+  std::string helper;  // [a-z0-9_-]+
+  std::string server;
+};
+
+// What the host offers. Answer: HostReport.
+struct ProbeHost {};
+
+using Request = std::variant<CreateSandbox, KillSandbox, RemoveSandbox, ListSandboxes, AdoptSandbox, UnpackLayer,
+                             RemoveLayers, ListLayers, RunCredentialHelper, ProbeHost>;
+
+// ---- answers ---------------------------------------------------------------------------------------------------------
+
+enum class Failure : std::uint8_t {
+  internal,       // ours, or the kernel's: 500
+  invalid,        // the request itself: 400
+  unsupported,    // a limit was asked for that this host cannot set: 503
+  no_space,       // ENOSPC, EDQUOT: 503
+  not_found,
+  corrupt_layer,  // the layer's bytes are wrong
+};
+
+struct Failed {
+  Failure kind = Failure::internal;
+  std::string message;
+};
+
+struct Done {};
+
+struct Created {  // with one descriptor: a pidfd of the agent
+  std::uint32_t pid = 0;
+  std::uint64_t start_time = 0;  // field 22 of /proc/pid/stat
+};
+
+struct SandboxEntry {
+  std::string session;
+  bool running = false;
+  bool has_writable_layer = false;
+};
+
+struct Inventory {
+  std::vector<SandboxEntry> sandboxes;
+};
+
+struct Unpacked {
+  std::string diff_id;  // of what came out
+  std::uint64_t unpacked_bytes = 0;
+  std::uint64_t entries = 0;
+};
+
+struct Layers {
+  std::vector<std::string> layers;
+};
+
+struct Credential {
+  std::string output;  // what the helper printed: untrusted, at most 16 KiB
+};
+
+struct HostReport {
+  // name, then "ok" or what is wrong and how to mend it; in pairs
+  std::vector<std::string> checks;
+};
+
+using Answer = std::variant<Failed, Done, Created, Inventory, Unpacked, Layers, Credential, HostReport>;
+
+// A message on the socket: the request's number, which its answer repeats, and the body.
+struct RequestMessage {
+  std::uint32_t number = 0;
+  Request body;
+};
+struct AnswerMessage {
+  std::uint32_t number = 0;
+  Answer body;
+};
+
+std::string encode(const RequestMessage& message);
+std::string encode(const AnswerMessage& message);
+// Both throw wire::DecodeError for anything that is not exactly one message with fields in their ranges.
+RequestMessage decode_request(std::string_view bytes);
+AnswerMessage decode_answer(std::string_view bytes);
+
+}  // namespace daiv::runtime
