@@ -90,6 +90,9 @@ struct ImageSettings {
   std::string state_dir;               // the front's own part of the state directory: database, blobs, temporary files
   std::string registry_auth_file;      // DAIV_SANDBOX_REGISTRY_AUTH_FILE; empty: none
   std::string registries_conf = "/etc/containers/registries.conf";
+  std::string https_proxy;             // "http://proxy:3128"; empty: none (the environment is not read here)
+  std::string http_proxy;
+  std::string no_proxy;                // comma separated
   std::string architecture;            // "amd64", "arm64"; empty: this machine's
   BlobRetention blobs = BlobRetention::drop;
   unsigned parallel_layers = 3;
