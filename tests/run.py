@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Runs every part of the test suite and counts every test of every part. Called by ./dev test.
+
+Each part yields results (name, outcome, text). A skip has a reason; a part that cannot run at all is a failure. The
+last line is "N passed, N failed, N skipped"; exit code 1 if anything failed.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PYTHON = "/usr/bin/python3"
+JOBS = os.cpu_count() or 1
+
+Result = collections.namedtuple("Result", "part name outcome text")  # outcome: passed, failed, skipped
+
+DEFAULT_PARTS = ["unit", "dependencies", "integration", "contract", "asan", "fuzz"]
+FULL_PARTS = [*DEFAULT_PARTS, "clang", "asan-integration", "tsan", "soak"]
+
+UNIT_TIMEOUT = 300
+INTEGRATION_TIMEOUT = 1500
+CONTRACT_TIMEOUT = 600
+
+
+def tail(text, lines=60):
+    return "\n".join(text.splitlines()[-lines:])
+
+
+# --- building ---------------------------------------------------------------------------------------------------------
+
+def build(directory, *options, compiler=("gcc", "g++")):
+    """Configures and builds DIRECTORY with ./dev; the output goes to the terminal."""
+    environment = {**os.environ, "CC": compiler[0], "CXX": compiler[1]}
+    done = subprocess.run([ROOT / "dev", "configure", directory, *options], env=environment)
+    if done.returncode != 0:
+        raise RuntimeError(f"{directory.name} does not build")
+
+
+def introspect(directory, what):
+    out = subprocess.run(["meson", "introspect", f"--{what}", str(directory)], stdout=subprocess.PIPE, check=True).stdout
+    return json.loads(out)
+
+
+# --- gtest programs ---------------------------------------------------------------------------------------------------
+
+def gtest_results(part, program, report, done):
+    """What a gtest program reported. A crash is a failure of the test that ran then, which the report does not have."""
+    name = pathlib.Path(program).name
+    seen_failure = False
+    if report.exists() and report.stat().st_size:
+        for case in xml.parse(report).getroot().iter("testcase"):
+            full = f"{name}: {case.get('classname')}.{case.get('name')}"
+            failures, skip = case.findall("failure"), case.find("skipped")
+            if failures:
+                seen_failure = True
+                yield Result(part, full, "failed", "\n".join(failure.get("message") or "" for failure in failures))
+            elif skip is not None or case.get("result") == "skipped":
+                yield Result(part, full, "skipped", (skip.get("message") if skip is not None else "") or "no reason given")
+            elif case.get("status") == "run":
+                yield Result(part, full, "passed", "")
+    if done.returncode != 0 and not seen_failure:
+        yield Result(part, f"{name}: exit code {done.returncode}", "failed", tail(done.stdout))
+
+
+def run_gtest(part, test):
+    with tempfile.TemporaryDirectory() as scratch:
+        report = pathlib.Path(scratch, "report.xml")
+        command = [*test["cmd"], f"--gtest_output=xml:{report}"]
+        environment = {**os.environ, **test["env"]}
+        try:
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace", timeout=UNIT_TIMEOUT, cwd=test.get("workdir"))
+        except subprocess.TimeoutExpired as expired:
+            output = (expired.stdout or b"").decode(errors="replace")
+            return [Result(part, test["name"], "failed", f"no end within {UNIT_TIMEOUT} s\n{tail(output)}")]
+        return list(gtest_results(part, test["cmd"][0], report, done))
+
+
+def unit_tests(part, directory):
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for results in pool.map(lambda test: run_gtest(part, test), introspect(directory, "tests")):
+            yield from results
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+def unit(options):
+    yield from unit_tests("unit", options.build)
+
+
+def dependencies(options):
+    done = subprocess.run([PYTHON, ROOT / "tests/check_dependencies.py", "--build", options.build],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    failed = collections.defaultdict(list)
+    for line in done.stdout.splitlines():
+        if line.startswith("ok "):
+            yield Result("dependencies", line[3:], "passed", "")
+        elif line.startswith("FAIL "):
+            name, _, why = line[5:].partition(": ")
+            failed[name].append(why)
+    for name, faults in failed.items():
+        yield Result("dependencies", name, "failed", "\n".join(faults))
+    if done.returncode not in (0, 1):
+        yield Result("dependencies", "check_dependencies.py", "failed", tail(done.stdout))
+
+
+def run_pytest(part, directory, *arguments):
+    with tempfile.TemporaryDirectory() as scratch:
+        report = pathlib.Path(scratch, "report.xml")
+        command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-q", ROOT / "tests/integration", f"--build={directory}",
+                   f"--junitxml={report}", *arguments]
+        try:
+            code = subprocess.run(command, timeout=INTEGRATION_TIMEOUT, stdout=sys.stderr).returncode
+        except subprocess.TimeoutExpired:
+            code = f"no end within {INTEGRATION_TIMEOUT} s"
+        if not report.exists():
+            yield Result(part, "pytest", "failed", f"no report: {code}")
+            return
+        for case in xml.parse(report).getroot().iter("testcase"):
+            name = f"{case.get('classname').rpartition('.')[2]}: {case.get('name')}"
+            bad = case.find("failure") if case.find("failure") is not None else case.find("error")
+            skip = case.find("skipped")
+            if bad is not None:
+                yield Result(part, name, "failed", tail(bad.text or bad.get("message") or ""))
+            elif skip is not None:
+                yield Result(part, name, "skipped", skip.get("message") or "no reason given")
+            else:
+                yield Result(part, name, "passed", "")
+
+
+def integration(options):
+    yield from run_pytest("integration", options.build, "-m", "not soak", *(["-k", options.k] if options.k else []))
+
+
+def soak(options):
+    yield from run_pytest("soak", options.build, "-m", "soak")
+
+
+def contract(options):
+    """The cases recorded from the Docker variant, where the checkout lies beside them."""
+    shared = ROOT.parent / "shared" / "contract"
+    if not (shared / "contract.py").exists():
+        yield Result("contract", "all cases", "skipped", f"no contract suite at {shared}")
+        return
+    with tempfile.NamedTemporaryFile() as report:
+        command = [PYTHON, ROOT / "tests/integration/contract.py", "--build", options.build, "--suite", shared,
+                   "--json", report.name]
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  timeout=CONTRACT_TIMEOUT)
+        except subprocess.TimeoutExpired as expired:
+            yield Result("contract", "all cases", "failed", f"no end within {CONTRACT_TIMEOUT} s\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+            return
+        text = pathlib.Path(report.name).read_text()
+    if not text:
+        yield Result("contract", "all cases", "failed", tail(done.stdout))
+        return
+    for case in json.loads(text):
+        yield Result("contract", case["name"], case["outcome"], case["text"])
+
+
+def sanitizer_build(kind):
+    """A build with a sanitizer, unoptimised enough to compile quickly and keep its stack traces."""
+    options = ["--buildtype=debug", "-Doptimization=1", f"-Db_sanitize={kind}", "-Db_lundef=false"]
+    name = "build-tsan" if kind == "thread" else "build-asan"
+    build(ROOT / name, *options)
+    return ROOT / name
+
+
+def sanitizer_environment():
+    os.environ["ASAN_OPTIONS"] = "detect_stack_use_after_return=1:abort_on_error=0:exitcode=99"
+    os.environ["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+    os.environ["TSAN_OPTIONS"] = "halt_on_error=1"
+
+
+def asan(_options):
+    sanitizer_environment()
+    yield from unit_tests("asan", sanitizer_build("address,undefined"))
+
+
+def asan_integration(options):
+    sanitizer_environment()
+    yield from run_pytest("asan-integration", sanitizer_build("address,undefined"), "-m", "not soak and not speed",
+                          *(["-k", options.k] if options.k else []))
+
+
+def tsan(_options):
+    sanitizer_environment()
+    yield from unit_tests("tsan", sanitizer_build("thread"))
+
+
+def clang(_options):
+    build(ROOT / "build-clang", "--buildtype=release", compiler=("clang-19", "clang++-19"))
+    yield from unit_tests("clang", ROOT / "build-clang")
+
+
+def fuzz_one(program, seconds):
+    name = pathlib.Path(program).name
+    corpus = pathlib.Path(program).parent / "corpus" / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    seeds = ROOT / "tests" / "fuzz" / "corpus" / name
+    command = [program, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+               f"-artifact_prefix={corpus.parent}/{name}-", str(corpus), *([str(seeds)] if seeds.is_dir() else [])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stdout)
+    if done.returncode != 0 or not runs or int(runs.group(1)) == 0:
+        return Result("fuzz", name, "failed", tail(done.stdout))
+    print(f"fuzz {name}: {runs.group(1)} runs", file=sys.stderr)
+    return Result("fuzz", name, "passed", "")
+
+
+def fuzz(options):
+    directory = ROOT / "build-fuzz"
+    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", compiler=("clang-19", "clang++-19"))
+    programs = [target["filename"][0] for target in introspect(directory, "targets")
+                if target["type"] == "executable" and target["defined_in"].startswith(str(ROOT / "tests" / "fuzz"))]
+    if not programs:
+        yield Result("fuzz", "targets", "failed", "no fuzz target was built")
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        yield from pool.map(lambda program: fuzz_one(program, options.fuzz_seconds), programs)
+
+
+PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan,
+         "fuzz": fuzz, "clang": clang, "asan-integration": asan_integration, "tsan": tsan, "soak": soak}
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+def run_part(name, options):
+    print(f"== {name}", file=sys.stderr, flush=True)
+    started = time.monotonic()
+    results = []
+    try:
+        results += PARTS[name](options)
+        if not results:
+            results.append(Result(name, name, "failed", "no test ran"))
+    except (RuntimeError, OSError, subprocess.CalledProcessError, ValueError) as error:
+        results.append(Result(name, name, "failed", str(error)))
+    counts = collections.Counter(result.outcome for result in results)
+    print(f"== {name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped "
+          f"({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
+    for result in results:
+        if result.outcome == "failed":
+            print(f"FAIL {name}: {result.name}\n{result.text}", flush=True)
+    return results
+
+
+def print_skips(results):
+    """One line per reason, so that a reader sees why and how often."""
+    reasons = collections.defaultdict(list)
+    for result in results:
+        if result.outcome == "skipped":
+            reasons[f"{result.part}: {result.text.strip()}"].append(result.name)
+    for reason, names in reasons.items():
+        print(f"skipped {len(names)}: {reason} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", help="comma-separated parts")
+    parser.add_argument("-k", help="of the integration tests, those that match")
+    parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target (default 60, with --full 600)")
+    options = parser.parse_args()
+    options.fuzz_seconds = options.fuzz_seconds or (600 if options.full else 60)
+    options.parts = options.only.split(",") if options.only else FULL_PARTS if options.full else DEFAULT_PARTS
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    results = []
+    try:
+        build(options.build, "--buildtype=release")
+        for part in options.parts:
+            results += run_part(part, options)
+    except RuntimeError as error:
+        results.append(Result("build", "build", "failed", str(error)))
+        print(f"FAIL build: {error}")
+    print_skips(results)
+    counts = collections.Counter(result.outcome for result in results)
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] or not counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
