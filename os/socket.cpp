@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "os/error.hpp"
@@ -91,6 +92,17 @@ UniqueFd connect_unix(const std::string& path, SocketKind kind) {
                            sizeof address.value);
         }),
         "connect", path);
+  return socket;
+}
+
+std::optional<UniqueFd> try_connect_unix(const std::string& path, SocketKind kind) {
+  UniqueFd socket(check(::socket(AF_UNIX, type_of(kind) | SOCK_NONBLOCK, 0), "socket", path));
+  const Address address = address_of(path);
+  const int result = retry_eintr([&] {
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), sizeof address.value);
+  });
+  if (result < 0 && errno == EAGAIN) return std::nullopt;
+  check(result, "connect", path);
   return socket;
 }
 

@@ -27,6 +27,10 @@ UniqueFd listen_unix(const std::string& path, SocketKind kind, int backlog);
 // Connects; blocks only while the peer's backlog is full.
 UniqueFd connect_unix(const std::string& path, SocketKind kind);
 
+// Connects without ever blocking; the socket is non-blocking. Empty while the peer's backlog is full (connect(2),
+// EAGAIN for unix sockets): try again later.
+std::optional<UniqueFd> try_connect_unix(const std::string& path, SocketKind kind);
+
 // accept4(2); retries EINTR.
 UniqueFd accept_connection(const UniqueFd& listener);
 
