@@ -97,6 +97,7 @@ enum class Failure : std::uint8_t {
   no_space,       // ENOSPC, EDQUOT: 503
   not_found,
   corrupt_layer,  // the layer's bytes are wrong
+  range_taken,    // another session or daemon holds the range: the front takes another uid_base
 };
 
 struct Failed {
