@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Runs the contract suite as it is against a daemon of the build tree with the project's images.
+
+usage: contract.py --build DIR --suite DIR [--json OUT] [--only WORDS]
+
+The two images are loaded as docker-archives under the names that the suite expects. --json: a list of
+{name, outcome, text}. Exit code 1 if a case failed.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import daemon as daemons
+import images
+import inventory
+import oci
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The kernel of CI's machine has no memory controller in its cgroups v2 hierarchy.
+NEEDS_MEMORY = "memory-controller"
+PREFIXES = ["/api/v1", ""]
+REFERENCES = {"debian": "debian:bookworm-slim", "busybox": "busybox:latest"}
+
+
+def has_memory_controller():
+    return "memory" in (inventory.cgroup_root() / "cgroup.controllers").read_text().split()
+
+
+def load_images(daemon):
+    for name, reference in REFERENCES.items():
+        with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
+            oci.save_docker_archive(images.get(name, ROOT / "build" / "images"), archive.name, reference)
+            done = daemon.cli("load", archive.name)
+            if done.returncode != 0:
+                raise RuntimeError(f"load {reference}: {done.stdout}{done.stderr}")
+
+
+def run_suite(daemon, suite, prefix, without, only):
+    """[{name, outcome, text}] of one run of the suite, from the summary that its runner writes."""
+    with tempfile.NamedTemporaryFile() as summary:
+        command = [sys.executable, str(suite / "contract.py"), f"http://127.0.0.1:{daemon.port}{prefix}", daemons.KEY,
+                   str(suite / "cases"), "--json", summary.name, *(["--without", without] if without else []),
+                   *(["--only", only] if only else [])]
+        subprocess.run(command)
+        return [result(prefix, case) for case in json.loads(pathlib.Path(summary.name).read_text())["cases"]]
+
+
+def result(prefix, case):
+    name = f"{prefix or '/'} {case['name']}"
+    if case["skipped"]:
+        return {"name": name, "outcome": "skipped", "text": case["skipped"]}
+    text = "\n".join(f"{failure['step']}\n" + "\n".join(f"  {problem}" for problem in failure["problems"][:10])
+                     for failure in case["failures"])
+    return {"name": name, "outcome": "failed" if case["failures"] else "passed", "text": text}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--suite", type=pathlib.Path, required=True)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    without = "" if has_memory_controller() else NEEDS_MEMORY
+    with daemons.Daemon(options.build.resolve()) as daemon:
+        load_images(daemon)
+        # The same answers are due at the root and under DAIV_SANDBOX_API_V1_STR.
+        results = [case for prefix in PREFIXES for case in run_suite(daemon, options.suite, prefix, without, options.only)]
+    if options.json:
+        options.json.write_text(json.dumps(results))
+    return 1 if not results or any(result["outcome"] == "failed" for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

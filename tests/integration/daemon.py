@@ -1,0 +1,220 @@
+"""A daemon of the build tree with directories, port, key and uid ranges of its own, and a client of its API."""
+import base64
+import http.client
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+import registry
+
+KEY = "integration-key"
+START_SECONDS = 20
+STOP_SECONDS = 20
+
+RANGE = 65_536
+# Ranges of the test daemons lie one behind the other, so that what a daemon leaves behind is known by its uids.
+UIDS_PER_DAEMON = 512
+FIRST_UID = 0x7000_0000 + RANGE * (os.getpid() % 16) * UIDS_PER_DAEMON
+_numbers = itertools.count()
+
+
+class Refused(Exception):
+    """An answer that the caller did not expect."""
+
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body[:2000]!r}")
+        self.status, self.body = status, body
+
+    @property
+    def detail(self):
+        return json.loads(self.body).get("detail")
+
+
+class Api:
+    """One keep-alive connection. Not for use by several threads at once: each makes its own."""
+
+    def __init__(self, port, key=KEY, timeout=120, prefix="/api/v1"):
+        self.port, self.key, self.prefix = port, key, prefix
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def raw(self, method, path, body=None, headers=None):
+        """(status, bytes) of a request with these headers and no others but the key."""
+        self.connection.request(method, self.prefix + path, body, {"X-API-Key": self.key, **(headers or {})})
+        reply = self.connection.getresponse()
+        return reply.status, reply.read()
+
+    def call(self, method, path, value=None, expect=(200, 204)):
+        body, headers = (None, {}) if value is None else (json.dumps(value), {"Content-Type": "application/json"})
+        status, data = self.raw(method, path, body, headers)
+        if status not in expect:
+            raise Refused(status, data)
+        return json.loads(data) if data else None
+
+    def create(self, image, **more):
+        return self.call("POST", "/session/", {"base_image": image, **more})["session_id"]
+
+    def run(self, session, *commands, **more):
+        """(output, exit code) of each command."""
+        reply = self.call("POST", f"/session/{session}/", {"commands": list(commands), **more})
+        return [(result["output"], result["exit_code"]) for result in reply["results"]]
+
+    def run_one(self, session, command, **more):
+        return self.run(session, command, **more)[0]
+
+    def output(self, session, command):
+        """The output of a command that must succeed."""
+        text, code = self.run_one(session, command)
+        assert code == 0, f"{command!r}: exit code {code}: {text[-2000:]}"
+        return text
+
+    def seed(self, session, repo=None, skills=None):
+        body, content_type = multipart({"repo_archive": repo, "skills_archive": skills})
+        return self.raw("POST", f"/session/{session}/seed/", body, {"Content-Type": content_type})
+
+    def fs(self, session, operation, **body):
+        return self.call("POST", f"/session/{session}/fs/{operation}", body)
+
+    def write(self, session, path, content):
+        data = content.encode() if isinstance(content, str) else content
+        return self.fs(session, "write", path=path, content=base64.b64encode(data).decode())
+
+    def status(self, session):
+        return self.raw("GET", f"/session/{session}/")[0]
+
+    def close(self, session, force=False):
+        status, data = self.raw("DELETE", f"/session/{session}/" + ("?force=true" if force else ""))
+        if status != 204:
+            raise Refused(status, data)
+
+
+def multipart(fields):
+    """(body, content type) of a form with the given archives; None leaves a field out."""
+    boundary = uuid.uuid4().hex
+    parts = [f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}.tar"\r\n'
+             "Content-Type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n"
+             for name, data in fields.items() if data is not None]
+    return b"".join(parts) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+class Daemon:
+    """`daiv-sandbox serve`. start() and stop() may alternate: the directories stay until remove()."""
+
+    def __init__(self, build, settings=None):
+        self.build = pathlib.Path(build)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="daiv-test-", dir="/var/tmp"))
+        self.directory.chmod(0o711)  # the front's user must get through
+        self.state, self.runtime = self.directory / "state", self.directory / "run"
+        self.uid_start = FIRST_UID + next(_numbers) % 64 * RANGE * UIDS_PER_DAEMON // 64
+        self.port = registry.free_port()
+        self.settings = {
+            "DAIV_SANDBOX_API_KEY": KEY, "DAIV_SANDBOX_HOST": "127.0.0.1", "DAIV_SANDBOX_PORT": str(self.port),
+            "DAIV_SANDBOX_STATE_DIR": str(self.state), "DAIV_SANDBOX_RUNTIME_DIR": str(self.runtime),
+            "DAIV_SANDBOX_UID_START": str(self.uid_start), "DAIV_SANDBOX_UID_COUNT": str(UIDS_PER_DAEMON),
+            **(settings or {}),
+        }
+        self.log = self.directory / "log"
+        self.process = None
+
+    @property
+    def environment(self):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("DAIV_SANDBOX_")}
+        return {**kept, **self.settings}
+
+    @property
+    def program(self):
+        return str(self.build / "cli" / "daiv-sandbox")
+
+    @property
+    def uids(self):
+        return range(self.uid_start, self.uid_start + RANGE * UIDS_PER_DAEMON)
+
+    def start(self):
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([self.program, "serve"], env=self.environment, stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                if Api(self.port, timeout=5).raw("GET", "/-/health/")[0] == 200:
+                    return self
+            except OSError:
+                time.sleep(0.02)  # nothing to wait on: a port that begins to listen tells nobody
+        raise RuntimeError(f"the daemon does not answer:\n{self.log_text()[-4000:]}")
+
+    def log_text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def api(self, **more):
+        return Api(self.port, **more)
+
+    def cli(self, *arguments, **more):
+        return subprocess.run([self.program, *arguments], env=self.environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=not more.get("input") or isinstance(more["input"], str),
+                              timeout=120, **more)
+
+    def children(self):
+        """Pids of the front's children: the broker."""
+        return [int(pid) for pid in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process is None:
+            return
+        self.process.send_signal(how)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"the daemon did not end:\n{self.log_text()[-4000:]}") from None
+        finally:
+            self.process = None
+
+    def kill(self):
+        self.stop(signal.SIGKILL)
+
+    def remove(self):
+        """Ends the daemon and whatever its sessions left, so that a failing test does not spoil the next."""
+        try:
+            self.stop()
+        finally:
+            kill_leftovers(self.uids)
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.remove()
+
+
+def processes_of(uids):
+    """Pids of the processes that run under one of UIDS."""
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if entry.stat().st_uid in uids or _real_uid(entry) in uids:
+                    yield int(entry.name)
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+
+
+def _real_uid(process):
+    for line in (process / "status").read_text().splitlines():
+        if line.startswith("Uid:"):
+            return int(line.split()[1])
+    return -1
+
+
+def kill_leftovers(uids):
+    for pid in list(processes_of(uids)):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

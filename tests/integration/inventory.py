@@ -1,0 +1,109 @@
+"""What sessions leave on a host: processes, cgroups, mounts, network namespaces, directories, sockets, descriptors.
+
+Everything is known by what belongs to one daemon alone: its uid ranges, its directories, its processes. So several
+daemons can be tested on one machine at once.
+"""
+import os
+import pathlib
+import time
+
+import daemon as daemons
+
+SETTLE_SECONDS = 2  # namespaces and lazily detached mounts go asynchronously
+
+
+def cgroup_root():
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        if right.split()[0] == "cgroup2":
+            return pathlib.Path(left.split()[4])
+    raise RuntimeError("no cgroup2 hierarchy is mounted")
+
+
+def _cgroups(uids):
+    """Delegated to a session's root, so owned by it."""
+    for directory, _, _ in os.walk(cgroup_root()):
+        try:
+            if os.stat(directory).st_uid in uids:
+                yield directory
+        except FileNotFoundError:
+            continue
+
+
+def _mounts(pids, path):
+    for pid in pids:
+        try:
+            for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines():
+                if path in line:
+                    yield " ".join(line.split()[3:])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def _namespaces(pids):
+    """Network namespaces in which a process lives or that a descriptor holds."""
+    mine = os.readlink("/proc/self/ns/net")
+    for pid in pids:
+        try:
+            yield os.readlink(f"/proc/{pid}/ns/net")
+            for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                target = os.readlink(fd)
+                if target.startswith("net:["):
+                    yield target
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    yield mine
+
+
+def _directories(daemon):
+    for parent in (daemon.state / "sessions", daemon.state / "trash", daemon.runtime / "sessions", daemon.state / "front/tmp"):
+        if parent.is_dir():
+            yield from (str(child) for child in parent.iterdir())
+
+
+def _sockets(daemon):
+    for line in pathlib.Path("/proc/net/unix").read_text().splitlines():
+        if str(daemon.runtime) in line:
+            yield line.split()[-1]
+
+
+def _descriptors(daemon):
+    """How many descriptors of each kind front and broker hold, without the listed sorts that vary by themselves."""
+    counts = {}
+    for pid in [daemon.process.pid, *daemon.children()] if daemon.process else []:
+        try:
+            for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+                target = os.readlink(fd)
+                kind = target.split(":")[0] if not target.startswith("/") else "file"
+                # A client's connection or an idle connection to the database are no session's trace.
+                if kind in ("anon_inode", "pipe"):
+                    counts[f"{target if kind == 'anon_inode' else kind}"] = counts.get(target if kind == "anon_inode" else kind, 0) + 1
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return {f"{count} × {kind}" for kind, count in counts.items() if "pidfd" in kind}
+
+
+def take(daemon):
+    """kind of trace -> the traces of DAEMON's sessions that exist now."""
+    pids = list(daemons.processes_of(daemon.uids))
+    watchers = [os.getpid(), *([daemon.process.pid, *daemon.children()] if daemon.process else [])]
+    return {
+        "processes": {str(pid) for pid in pids},
+        "cgroups": set(_cgroups(daemon.uids)),
+        "mounts": set(_mounts(watchers, str(daemon.directory))),
+        "network namespaces": set(_namespaces([*pids, *watchers])),
+        "directories": set(_directories(daemon)),
+        "sockets": set(_sockets(daemon)),
+        "pidfds": _descriptors(daemon),
+    }
+
+
+def new_since(daemon, before):
+    """Traces that were not there BEFORE, waiting up to SETTLE_SECONDS for them to go. Empty: nothing leaked."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        now = take(daemon)
+        leaked = {kind: traces - before[kind] for kind, traces in now.items() if traces - before[kind]}
+        if not leaked or time.monotonic() > deadline:
+            return leaked
+        time.sleep(0.05)  # the kernel tells nobody when a namespace is gone
