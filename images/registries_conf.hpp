@@ -43,11 +43,10 @@ public:
     std::string prefix;
   };
   // Where to pull `reference` from, in the order to try: mirrors that are meant for it, then the
-  // registry itself. Never empty; Blocked where the file forbids it.
+  // registry itself. Empty where its locations leave no repository; Blocked where it forbids it.
   [[nodiscard]] std::expected<std::vector<PullSource>, Blocked> sources(
       const Reference& reference) const;
 
-private:
   enum class MirrorUse { all, digest_only, tag_only };
   struct Mirror {
     std::string location;
@@ -55,18 +54,14 @@ private:
     MirrorUse use = MirrorUse::all;
   };
   struct Registry {
-    std::string prefix;
-    std::string location;
+    std::string prefix;    // "quay.io/org", "*.example.com"
+    std::string location;  // replaces the prefix; empty: the name stays as it is
     Transport transport = Transport::verified_tls;
     bool blocked = false;
     std::vector<Mirror> mirrors;
   };
-  friend struct RegistriesConfReader;
 
-  void merge(RegistriesConf later);
-  [[nodiscard]] const Registry* find(std::string_view name, std::size_t& matched) const;
-  [[nodiscard]] Transport transport_of(const std::string& location, Transport configured) const;
-
+private:
   std::vector<Registry> registries_;
 };
 

@@ -1,0 +1,401 @@
+#include "images/http_transfer.hpp"
+
+#include <curl/curl.h>
+#include <dirent.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+
+#include "images/registries_conf.hpp"
+#include "os/error.hpp"
+
+namespace daiv::images {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t max_head_bytes = std::size_t{256} << 10U;
+constexpr std::size_t min_progress_bytes = 1024;
+constexpr std::size_t max_idle_connections = 16;
+constexpr long receive_buffer_bytes = 256L << 10;
+constexpr std::chrono::milliseconds longest_poll{1000};
+
+struct ListFree {
+  void operator()(curl_slist* list) const noexcept { curl_slist_free_all(list); }
+};
+using ListPtr = std::unique_ptr<curl_slist, ListFree>;
+
+ListPtr make_list(const std::vector<std::string>& lines) {
+  ListPtr list;
+  for (const auto& line : lines) {
+    auto* longer = curl_slist_append(list.get(), line.c_str());
+    if (longer == nullptr) throw os::Error(ENOMEM, "curl_slist_append", "header");
+    static_cast<void>(list.release());
+    list.reset(longer);
+  }
+  return list;
+}
+
+template <typename Value>
+void set(CURL* easy, CURLoption option, Value value) {
+  if (curl_easy_setopt(easy, option, value) != CURLE_OK)
+    throw os::Error(EINVAL, "curl_easy_setopt", "option");
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+// The status of "HTTP/1.1 206 Partial Content".
+int status_of(std::string_view line) {
+  const auto space = line.find(' ');
+  if (space == std::string_view::npos || line.size() < space + 4) return 0;
+  int status = 0;
+  for (const char c : line.substr(space + 1, 3)) {
+    if (c < '0' || c > '9') return 0;
+    status = status * 10 + (c - '0');
+  }
+  return status;
+}
+
+TransferEnd end_of(CURLcode code) {
+  // No switch: CURLcode has a hundred enumerators, and all but these mean the same here.
+  if (code == CURLE_OK) return TransferEnd::complete;
+  if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
+    return TransferEnd::not_resolved;
+  if (code == CURLE_COULDNT_CONNECT || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_PROXY) {
+    return TransferEnd::not_connected;
+  }
+  if (code == CURLE_SSL_CONNECT_ERROR) return TransferEnd::no_tls;
+  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CERTPROBLEM ||
+      code == CURLE_SSL_CACERT_BADFILE) {
+    return TransferEnd::certificate_refused;
+  }
+  if (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL ||
+      code == CURLE_URL_MALFORMAT) {
+    return TransferEnd::malformed;
+  }
+  return TransferEnd::cut;
+}
+
+// Files of a registry in a certs.d directory (dockerd(8)): authorities to trust besides the
+// system's, and a client certificate with its key.
+struct RegistryCertificates {
+  std::vector<std::string> authorities;
+  std::string client_certificate;
+  std::string client_key;
+};
+
+RegistryCertificates find_certificates(const std::vector<std::string>& roots,
+                                       const std::string& authority) {
+  RegistryCertificates found;
+  for (const auto& root : roots) {
+    const std::string directory = root + "/" + authority;
+    const auto close = [](DIR* stream) { ::closedir(stream); };
+    const std::unique_ptr<DIR, decltype(close)> stream(::opendir(directory.c_str()), close);
+    if (!stream) continue;
+    while (const dirent* entry = ::readdir(stream.get())) {
+      const std::string_view name = entry->d_name;
+      const std::string path = directory + "/" + std::string(name);
+      if (name.ends_with(".crt")) found.authorities.push_back(path);
+      if (name.ends_with(".cert") && found.client_certificate.empty())
+        found.client_certificate = path;
+    }
+    if (!found.authorities.empty() || !found.client_certificate.empty()) break;
+  }
+  if (!found.client_certificate.empty()) {
+    constexpr std::string_view ending = ".cert";
+    found.client_key = found.client_certificate;
+    found.client_key.replace(found.client_key.size() - ending.size(), ending.size(), ".key");
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> HttpHead::find(std::string_view name) const {
+  const auto field = std::ranges::find(
+      fields, name, [](const auto& pair) { return std::string_view(pair.first); });
+  if (field == fields.end()) return std::nullopt;
+  return field->second;
+}
+
+std::vector<std::string> HttpHead::find_all(std::string_view name) const {
+  std::vector<std::string> values;
+  for (const auto& [key, value] : fields) {
+    if (key == name) values.push_back(value);
+  }
+  return values;
+}
+
+std::string_view describe(TransferEnd end) {
+  switch (end) {
+    case TransferEnd::complete:
+      return "complete";
+    case TransferEnd::stopped:
+      return "stopped";
+    case TransferEnd::cancelled:
+      return "cancelled";
+    case TransferEnd::not_resolved:
+      return "its name can't be resolved";
+    case TransferEnd::not_connected:
+      return "can't connect";
+    case TransferEnd::no_tls:
+      return "the TLS handshake failed";
+    case TransferEnd::certificate_refused:
+      return "its certificate does not verify";
+    case TransferEnd::cut:
+      return "the connection broke";
+    case TransferEnd::stalled:
+      return "no data came for too long";
+    case TransferEnd::malformed:
+      return "the answer is not valid HTTP";
+  }
+  return "unknown";
+}
+
+// One easy handle in a multi handle of its own, which holds the connections: unlike
+// curl_easy_perform(3), a loop of ours can be woken at once by a stop.
+struct HttpTransfer::Connection {
+  Connection() : multi(curl_multi_init()), easy(curl_easy_init()) {
+    if (multi == nullptr || easy == nullptr) {
+      curl_easy_cleanup(easy);
+      curl_multi_cleanup(multi);
+      throw os::Error(ENOMEM, "curl_multi_init", "connection");
+    }
+  }
+  ~Connection() {
+    curl_easy_cleanup(easy);
+    curl_multi_cleanup(multi);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  CURLM* multi;
+  CURL* easy;
+};
+
+// The state of one request: what libcurl's callbacks work on.
+struct HttpTransfer::Exchange {
+  HttpReceiver& receiver;
+  ListPtr headers = {};
+  RegistryCertificates certificates = {};
+  HttpHead head = {};
+  std::size_t head_bytes = 0;
+  bool head_done = false;
+  bool too_many_fields = false;
+  Flow flow = Flow::go_on;
+  std::exception_ptr failure = {};
+  std::size_t unmarked_bytes = 0;
+  Clock::time_point last_progress = Clock::now();
+
+  // Exceptions must not cross libcurl: they wait in `failure`.
+  template <typename Action>
+  bool guarded(Action action) noexcept {
+    try {
+      flow = action();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    return !failure && flow == Flow::go_on;
+  }
+
+  void mark_progress(std::size_t bytes) {
+    unmarked_bytes += bytes;
+    if (unmarked_bytes < min_progress_bytes) return;
+    unmarked_bytes = 0;
+    last_progress = Clock::now();
+  }
+
+  Flow take_header_line(std::string_view line) {
+    head_bytes += line.size();
+    if (head_bytes > max_head_bytes) {
+      too_many_fields = true;
+      return Flow::stop;
+    }
+    if (head_done) return Flow::go_on;  // trailer fields (RFC 9112 §7.1.2)
+    if (line.starts_with("HTTP/")) {
+      head = HttpHead{.status = status_of(line), .fields = {}};
+      return Flow::go_on;
+    }
+    const auto text = trim(line);
+    if (text.empty()) {
+      if (head.status < 200) return Flow::go_on;  // 1xx: the real one follows
+      head_done = true;
+      last_progress = Clock::now();
+      return receiver.on_head(head);
+    }
+    if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+      head.fields.emplace_back(lower(trim(text.substr(0, colon))), trim(text.substr(colon + 1)));
+    }
+    return Flow::go_on;
+  }
+
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count,
+                               void* self) noexcept {
+    auto& exchange = *static_cast<Exchange*>(self);
+    const std::string_view line(data, size * count);
+    return exchange.guarded([&] { return exchange.take_header_line(line); }) ? line.size() : 0;
+  }
+
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self) noexcept {
+    auto& exchange = *static_cast<Exchange*>(self);
+    const std::string_view bytes(data, size * count);
+    const auto before = Clock::now();
+    const bool go_on = exchange.guarded(
+        [&] { return exchange.receiver.on_body(std::as_bytes(std::span(bytes))); });
+    // Whatever time the receiver took was not the peer's silence.
+    exchange.last_progress += Clock::now() - before;
+    exchange.mark_progress(bytes.size());
+    return go_on ? bytes.size() : 0;
+  }
+
+  static CURLcode on_tls_context(CURL* /*easy*/, void* context, void* self) noexcept {
+    const auto& exchange = *static_cast<Exchange*>(self);
+    for (const auto& file : exchange.certificates.authorities) {
+      if (SSL_CTX_load_verify_file(static_cast<SSL_CTX*>(context), file.c_str()) != 1)
+        return CURLE_SSL_CACERT_BADFILE;
+    }
+    return CURLE_OK;
+  }
+};
+
+HttpTransfer::HttpTransfer(HttpSettings settings) : settings_(std::move(settings)) {
+  // Thread-safe since libcurl 7.84; counts its callers, so that others in the process don't matter.
+  if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    throw os::Error(ENOMEM, "curl_global_init", "libcurl");
+}
+
+HttpTransfer::~HttpTransfer() {
+  idle_.clear();
+  curl_global_cleanup();
+}
+
+std::unique_ptr<HttpTransfer::Connection> HttpTransfer::acquire() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      auto connection = std::move(idle_.back());
+      idle_.pop_back();
+      return connection;
+    }
+  }
+  return std::make_unique<Connection>();
+}
+
+void HttpTransfer::release(std::unique_ptr<Connection> connection) {
+  curl_easy_reset(connection->easy);
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < max_idle_connections) idle_.push_back(std::move(connection));
+}
+
+void HttpTransfer::configure(Connection& connection, const HttpRequest& request,
+                             Exchange& exchange) const {
+  CURL* easy = connection.easy;
+  const Origin origin = origin_of(request.url);
+  set(easy, CURLOPT_URL, request.url.c_str());
+  set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(easy, CURLOPT_FOLLOWLOCATION, 0L);
+  set(easy, CURLOPT_NOSIGNAL, 1L);  // signals and threads don't mix
+  set(easy, CURLOPT_BUFFERSIZE, receive_buffer_bytes);
+  set(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(settings_.connect_timeout.count()));
+  set(easy, CURLOPT_USERAGENT, settings_.user_agent.c_str());
+  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  set(easy, CURLOPT_HTTPHEADER, exchange.headers.get());
+  if (request.method == HttpMethod::head) set(easy, CURLOPT_NOBODY, 1L);
+  if (request.method == HttpMethod::post_form) {
+    set(easy, CURLOPT_POSTFIELDSIZE, static_cast<long>(request.form.size()));
+    set(easy, CURLOPT_POSTFIELDS, request.form.c_str());
+  }
+
+  // An empty proxy keeps libcurl from asking the environment. Loopback is never reached through
+  // one.
+  const std::string& proxy =
+      origin.scheme == "https" ? settings_.https_proxy : settings_.http_proxy;
+  set(easy, CURLOPT_PROXY, is_loopback(origin.authority) ? "" : proxy.c_str());
+  set(easy, CURLOPT_NOPROXY, settings_.no_proxy.c_str());
+
+  const bool verify = request.certificates == CertificateCheck::verify;
+  set(easy, CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
+  set(easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
+  // The cache of authorities would carry what on_tls_context adds over to other hosts.
+  set(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+  exchange.certificates = find_certificates(settings_.certs_dirs, origin.authority);
+  if (!exchange.certificates.authorities.empty()) {
+    set(easy, CURLOPT_SSL_CTX_FUNCTION, &Exchange::on_tls_context);
+    set(easy, CURLOPT_SSL_CTX_DATA, &exchange);
+  }
+  if (!exchange.certificates.client_certificate.empty()) {
+    set(easy, CURLOPT_SSLCERT, exchange.certificates.client_certificate.c_str());
+    set(easy, CURLOPT_SSLKEY, exchange.certificates.client_key.c_str());
+  }
+
+  set(easy, CURLOPT_HEADERFUNCTION, &Exchange::on_header);
+  set(easy, CURLOPT_HEADERDATA, &exchange);
+  set(easy, CURLOPT_WRITEFUNCTION, &Exchange::on_body);
+  set(easy, CURLOPT_WRITEDATA, &exchange);
+}
+
+HttpResult HttpTransfer::perform(const HttpRequest& request, HttpReceiver& receiver,
+                                 const std::stop_token& stop) {
+  auto connection = acquire();
+  Exchange exchange{.receiver = receiver};
+  exchange.headers = make_list(request.headers);
+  configure(*connection, request, exchange);
+
+  CURLM* multi = connection->multi;
+  curl_multi_add_handle(multi, connection->easy);
+  exchange.last_progress = Clock::now();
+  std::optional<TransferEnd> end;
+  {
+    const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
+    while (!end) {
+      int running = 0;
+      const auto code = curl_multi_perform(multi, &running);
+      int left = 0;
+      if (const auto* message = curl_multi_info_read(multi, &left); message != nullptr) {
+        end = end_of(message->data.result);
+      } else if (code != CURLM_OK || running == 0) {
+        end = TransferEnd::cut;
+      } else if (stop.stop_requested()) {
+        end = TransferEnd::cancelled;
+      } else {
+        const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(
+            Clock::now() - exchange.last_progress);
+        if (silence >= settings_.no_progress_limit) {
+          end = TransferEnd::stalled;
+          break;
+        }
+        const auto wait = std::min(longest_poll, settings_.no_progress_limit - silence);
+        curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()) + 1, nullptr);
+      }
+    }
+  }
+  // Removing an unfinished transfer closes its connection; a finished one stays for the next
+  // request.
+  curl_multi_remove_handle(multi, connection->easy);
+  release(std::move(connection));
+
+  if (exchange.failure) std::rethrow_exception(exchange.failure);
+  if (exchange.too_many_fields)
+    end = TransferEnd::malformed;
+  else if (exchange.flow == Flow::stop)
+    end = TransferEnd::stopped;
+  return HttpResult{.end = *end, .head = std::move(exchange.head)};
+}
+
+}  // namespace daiv::images
