@@ -1,0 +1,110 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <exception>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "agent/context.hpp"
+#include "agent/server.hpp"
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "wire/sandbox_abi.hpp"
+
+// PID 1 of a sandbox: started by the broker's child with the descriptors of wire/sandbox_abi.hpp
+// and nothing else.
+namespace daiv::agent {
+namespace {
+
+constexpr std::size_t max_config_bytes = 4U << 20;
+constexpr std::size_t max_filter_instructions = 4096;  // BPF_MAXINSNS (linux/bpf_common.h)
+
+os::UniqueFd take(int number) {
+  os::UniqueFd fd(number);
+  os::set_inherit(fd, os::Inherit::no);
+  return fd;
+}
+
+// Fills 0, 1 and 2, so that no descriptor of the agent's ever is a standard stream, and returns one
+// more.
+os::UniqueFd open_null() {
+  os::UniqueFd null = os::open_file("/dev/null", O_RDWR);
+  while (null.get() <= STDERR_FILENO) {
+    [[maybe_unused]] const int kept = null.release();
+    null = os::open_file("/dev/null", O_RDWR);
+  }
+  return null;
+}
+
+std::vector<sock_filter> read_filter(const os::UniqueFd& file) {
+  const std::string bytes = os::read_all(file, max_filter_instructions * sizeof(sock_filter));
+  if (bytes.empty() || bytes.size() % sizeof(sock_filter) != 0)
+    throw os::Error(EINVAL, "read", "seccomp filter");
+  std::vector<sock_filter> filter(bytes.size() / sizeof(sock_filter));
+  bytes.copy(reinterpret_cast<char*>(filter.data()), bytes.size());
+  return filter;
+}
+
+// What the broker ignored or blocked is not the commands'.
+void reset_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+Confinement confinement_of(const Config& config, std::vector<sock_filter> filter) {
+  constexpr auto no_id =
+      std::numeric_limits<std::uint32_t>::max();  // means "unchanged" to setresuid(2)
+  if (config.run_uid == no_id || config.run_gid == no_id)
+    throw os::Error(EINVAL, "config", "run uid or gid");
+  return {.uid = config.run_uid,
+          .gid = config.run_gid,
+          .privilege_gain = config.privilege_gain,
+          .max_processes = config.max_processes,
+          .filter = std::move(filter)};
+}
+
+// Closes `status` when it is ready.
+[[noreturn]] void serve(os::UniqueFd& status) {
+  // Nobody of the sandbox may trace the agent or open its descriptors (prctl(2), PR_SET_DUMPABLE;
+  // ptrace(2)).
+  os::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl", "PR_SET_DUMPABLE");
+  auto listener = take(wire::agent_listener_fd);
+  const auto config_file = take(wire::agent_config_fd);
+  const auto filter_file = take(wire::agent_seccomp_fd);
+  auto cgroup = take(wire::agent_cgroup_fd);
+  auto null = open_null();
+  reset_signals();
+  ::umask(022);
+
+  Config config = Config::decode(os::read_all(config_file, max_config_bytes));
+  auto confinement = confinement_of(config, read_filter(filter_file));
+  limit_bounding_set(confinement);
+  Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));
+  const Server server(context, std::move(listener));
+  os::write_full(status, "r");
+  status.reset();
+  context.loop.run();
+}
+
+}  // namespace
+}  // namespace daiv::agent
+
+int main() {
+  daiv::os::UniqueFd status(daiv::wire::agent_status_fd);
+  try {
+    daiv::os::set_inherit(status, daiv::os::Inherit::no);
+    daiv::agent::serve(status);
+  } catch (const std::exception& error) {
+    const std::string text = std::string("agent: ") + error.what();
+    if (status) [[maybe_unused]]
+      const auto ignored = ::write(status.get(), text.data(), text.size());
+    return 1;
+  }
+}

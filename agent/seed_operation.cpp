@@ -1,0 +1,60 @@
+#include "agent/seed_operation.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "agent/seed_child.hpp"
+#include "os/error.hpp"
+
+namespace daiv::agent {
+namespace {
+
+// The child that removes what a killed one left; nobody waits for it but the reaper.
+void start_cleaning(Context& context) {
+  const pid_t pid = ::fork();
+  if (pid == 0) run_seed_cleaning(context);
+  if (pid < 0) return;  // the next seed cleans first
+  context.workers.insert(pid);
+  context.reaper.expect(pid, [&context, pid](ExecOutcome, int) { context.workers.erase(pid); });
+}
+
+}  // namespace
+
+SeedOperation::SeedOperation(Context& context, os::UniqueFd connection, std::uint32_t length,
+                             EndCallback on_end)
+    : context_(context), connection_(std::move(connection)), on_end_(std::move(on_end)) {
+  if (context_.seeding) throw os::Error(EBUSY, "seed", "another seed is running");
+  // Shared with the child, which blocks; the agent itself only sends a few bytes with MSG_DONTWAIT.
+  os::check(::fcntl(connection_.get(), F_SETFL, O_RDWR), "fcntl F_SETFL", "connection");
+  child_ = os::check(::fork(), "fork", "seed");
+  if (child_ == 0) run_seed_child(context_, std::move(connection_), length);
+  context_.seeding = true;
+  context_.workers.insert(child_);
+  context_.reaper.expect(child_, [this](ExecOutcome outcome, int code) { on_exit(outcome, code); });
+}
+
+SeedOperation::~SeedOperation() {
+  if (child_ == 0) return;
+  context_.reaper.forget(child_);
+  ::kill(child_, SIGKILL);
+}
+
+void SeedOperation::on_exit(ExecOutcome outcome, int code) {
+  context_.workers.erase(child_);
+  context_.seeding = false;
+  child_ = 0;
+  if (outcome != ExecOutcome::exited || code != 0) {
+    const auto frame = make_frame(static_cast<std::uint8_t>(AnswerType::failed),
+                                  Failed{"the seed was interrupted"}.encode());
+    [[maybe_unused]] const auto ignored =
+        ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!context_.terminating) start_cleaning(context_);
+  }
+  on_end_();
+}
+
+}  // namespace daiv::agent
