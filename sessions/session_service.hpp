@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -10,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-// What the API asks of sessions. All calls run on the front's io thread and are awaited; failures that a client must be
-// told are SessionError, everything else is an internal error.
+// What the API asks of sessions. All calls run on the front's io thread and are awaited; failures
+// that a client must be told are SessionError, everything else is an internal error.
 namespace daiv::sessions {
 
 enum class SessionFailure {
@@ -26,7 +27,8 @@ enum class SessionFailure {
 
 class SessionError : public std::exception {
 public:
-  SessionError(SessionFailure failure, std::string text) : failure_(failure), text_(std::move(text)) {}
+  SessionError(SessionFailure failure, std::string text)
+      : failure_(failure), text_(std::move(text)) {}
   [[nodiscard]] SessionFailure failure() const noexcept { return failure_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
@@ -70,9 +72,11 @@ class SeedSink {
 public:
   virtual ~SeedSink() = default;
   virtual boost::asio::awaitable<void> begin(SeedField field) = 0;
-  virtual boost::asio::awaitable<void> write(std::string bytes) = 0;  // waits while the sandbox is behind
-  virtual boost::asio::awaitable<void> end() = 0;                     // of this archive
-  // All archives arrived: the seed becomes visible, or SessionError. Without it, nothing of the seed stays.
+  virtual boost::asio::awaitable<void> write(
+      std::string bytes) = 0;                      // waits while the sandbox is behind
+  virtual boost::asio::awaitable<void> end() = 0;  // of this archive
+  // All archives arrived: the seed becomes visible, or SessionError. Without it, nothing of the
+  // seed stays.
   virtual boost::asio::awaitable<void> commit() = 0;
 };
 
@@ -81,13 +85,16 @@ enum class CloseMode { keep_warm, remove };
 class SessionService {
 public:
   virtual ~SessionService() = default;
-  virtual boost::asio::awaitable<std::string> create(CreateOptions options) = 0;  // the session's id
+  virtual boost::asio::awaitable<std::string> create(
+      CreateOptions options) = 0;  // the session's id
   // Starts the session where it is stopped; false where it does not exist.
   virtual boost::asio::awaitable<bool> touch(std::string id) = 0;
-  virtual boost::asio::awaitable<std::vector<CommandResult>> run(std::string id, RunOptions options) = 0;
+  virtual boost::asio::awaitable<std::vector<CommandResult>> run(std::string id,
+                                                                 RunOptions options) = 0;
   // Throws not_found, busy, already_seeded before any byte of an archive is taken.
   virtual boost::asio::awaitable<std::unique_ptr<SeedSink>> begin_seed(std::string id) = 0;
-  // A file operation: `request` and the result are the payloads of agent::RequestType::fs and AnswerType::fs.
+  // A file operation: `request` and the result are the payloads of agent::RequestType::fs and
+  // AnswerType::fs.
   virtual boost::asio::awaitable<std::string> fs(std::string id, std::string request) = 0;
   // Done also where the session does not exist.
   virtual boost::asio::awaitable<void> close(std::string id, CloseMode mode) = 0;

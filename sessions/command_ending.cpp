@@ -1,0 +1,50 @@
+#include "sessions/command_ending.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace daiv::sessions {
+namespace {
+
+// Puts `line` on a line of its own after what is there.
+void append_line(std::string& appended, char last, std::string_view line) {
+  const char before = appended.empty() ? last : appended.back();
+  if (before != '\0' && before != '\n') appended += '\n';
+  appended += line;
+}
+
+}  // namespace
+
+CommandEnding plan_ending(const agent::ExecDone& done, const KeptOutput& kept,
+                          std::chrono::seconds timeout) {
+  CommandEnding ending;
+  if (done.output_bytes > kept.bytes) {
+    append_line(ending.appended, kept.last,
+                fmt::format("[output cut: the first {} of {} bytes are shown]\n", kept.bytes,
+                            done.output_bytes));
+  }
+  switch (done.outcome) {
+    case agent::ExecOutcome::exited:
+      ending.exit_code = std::clamp(done.code, 0, 255);
+      break;
+    case agent::ExecOutcome::signalled:
+      ending.exit_code = 128 + std::clamp(done.code, 1, 127);
+      break;
+    case agent::ExecOutcome::timed_out:
+      ending.exit_code = timed_out_exit_code;
+      ending.rest = Rest::skip;
+      append_line(ending.appended, kept.last,
+                  fmt::format("Command timed out after {}s", timeout.count()));
+      break;
+    case agent::ExecOutcome::cannot_start:
+      ending.exit_code = cannot_start_exit_code;
+      append_line(ending.appended, kept.last, done.message);
+      if (!ending.appended.ends_with('\n')) ending.appended += '\n';
+      break;
+  }
+  return ending;
+}
+
+}  // namespace daiv::sessions
