@@ -167,25 +167,44 @@ std::string_view describe(TransferEnd end) {
   return "unknown";
 }
 
-// One easy handle in a multi handle of its own, which holds the connections: unlike
-// curl_easy_perform(3), a loop of ours can be woken at once by a stop.
+// A multi handle, which holds the connections: unlike curl_easy_perform(3), a loop of ours can be
+// woken at once by a stop. Each request has an easy handle of its own: after a failure
+// curl_easy_reset(3) leaves the old buffer in place.
 struct HttpTransfer::Connection {
-  Connection() : multi(curl_multi_init()), easy(curl_easy_init()) {
-    if (multi == nullptr || easy == nullptr) {
-      curl_easy_cleanup(easy);
-      curl_multi_cleanup(multi);
-      throw os::Error(ENOMEM, "curl_multi_init", "connection");
-    }
+  Connection() : multi(curl_multi_init()) {
+    if (multi == nullptr) throw os::Error(ENOMEM, "curl_multi_init", "connection");
   }
-  ~Connection() {
-    curl_easy_cleanup(easy);
-    curl_multi_cleanup(multi);
-  }
+  ~Connection() { curl_multi_cleanup(multi); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   CURLM* multi;
-  CURL* easy;
+};
+
+// An easy handle that takes part in a multi handle.
+class HttpTransfer::Easy {
+public:
+  explicit Easy(CURLM* multi) : multi_(multi), easy_(curl_easy_init()) {
+    if (easy_ == nullptr) throw os::Error(ENOMEM, "curl_easy_init", "request");
+  }
+  // Removing an unfinished transfer closes its connection; that of a finished one stays for the
+  // next request.
+  ~Easy() {
+    curl_multi_remove_handle(multi_, easy_);
+    curl_easy_cleanup(easy_);
+  }
+  Easy(const Easy&) = delete;
+  Easy& operator=(const Easy&) = delete;
+
+  void start() {
+    if (curl_multi_add_handle(multi_, easy_) != CURLM_OK)
+      throw os::Error(ENOMEM, "curl_multi_add_handle", "request");
+  }
+  [[nodiscard]] CURL* get() const noexcept { return easy_; }
+
+private:
+  CURLM* multi_;
+  CURL* easy_;
 };
 
 // The state of one request: what libcurl's callbacks work on.
@@ -297,14 +316,13 @@ std::unique_ptr<HttpTransfer::Connection> HttpTransfer::acquire() {
 }
 
 void HttpTransfer::release(std::unique_ptr<Connection> connection) {
-  curl_easy_reset(connection->easy);
   const std::lock_guard lock(mutex_);
   if (idle_.size() < max_idle_connections) idle_.push_back(std::move(connection));
 }
 
-void HttpTransfer::configure(Connection& connection, const HttpRequest& request,
+void HttpTransfer::configure(const Easy& handle, const HttpRequest& request,
                              Exchange& exchange) const {
-  CURL* easy = connection.easy;
+  CURL* easy = handle.get();
   const Origin origin = origin_of(request.url);
   set(easy, CURLOPT_URL, request.url.c_str());
   set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -350,52 +368,49 @@ void HttpTransfer::configure(Connection& connection, const HttpRequest& request,
   set(easy, CURLOPT_WRITEDATA, &exchange);
 }
 
+// Drives the transfer until it ended one way or another.
+TransferEnd HttpTransfer::run(const Connection& connection, const Exchange& exchange,
+                              const std::stop_token& stop) const {
+  CURLM* multi = connection.multi;
+  const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
+  for (;;) {
+    int running = 0;
+    const auto code = curl_multi_perform(multi, &running);
+    int left = 0;
+    if (const auto* message = curl_multi_info_read(multi, &left); message != nullptr) {
+      return end_of(message->data.result);
+    }
+    if (code != CURLM_OK || running == 0) return TransferEnd::cut;
+    if (stop.stop_requested()) return TransferEnd::cancelled;
+    const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(
+        Clock::now() - exchange.last_progress);
+    if (silence >= settings_.no_progress_limit) return TransferEnd::stalled;
+    const auto wait = std::min(longest_poll, settings_.no_progress_limit - silence);
+    curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()) + 1, nullptr);
+  }
+}
+
 HttpResult HttpTransfer::perform(const HttpRequest& request, HttpReceiver& receiver,
                                  const std::stop_token& stop) {
   auto connection = acquire();
   Exchange exchange{.receiver = receiver};
   exchange.headers = make_list(request.headers);
-  configure(*connection, request, exchange);
-
-  CURLM* multi = connection->multi;
-  curl_multi_add_handle(multi, connection->easy);
-  exchange.last_progress = Clock::now();
-  std::optional<TransferEnd> end;
+  TransferEnd end{};
   {
-    const std::stop_callback wake(stop, [multi] { curl_multi_wakeup(multi); });
-    while (!end) {
-      int running = 0;
-      const auto code = curl_multi_perform(multi, &running);
-      int left = 0;
-      if (const auto* message = curl_multi_info_read(multi, &left); message != nullptr) {
-        end = end_of(message->data.result);
-      } else if (code != CURLM_OK || running == 0) {
-        end = TransferEnd::cut;
-      } else if (stop.stop_requested()) {
-        end = TransferEnd::cancelled;
-      } else {
-        const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(
-            Clock::now() - exchange.last_progress);
-        if (silence >= settings_.no_progress_limit) {
-          end = TransferEnd::stalled;
-          break;
-        }
-        const auto wait = std::min(longest_poll, settings_.no_progress_limit - silence);
-        curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()) + 1, nullptr);
-      }
-    }
+    Easy easy(connection->multi);
+    configure(easy, request, exchange);
+    easy.start();
+    end = run(*connection, exchange, stop);
   }
-  // Removing an unfinished transfer closes its connection; a finished one stays for the next
-  // request.
-  curl_multi_remove_handle(multi, connection->easy);
   release(std::move(connection));
 
   if (exchange.failure) std::rethrow_exception(exchange.failure);
-  if (exchange.too_many_fields)
+  if (exchange.too_many_fields) {
     end = TransferEnd::malformed;
-  else if (exchange.flow == Flow::stop)
+  } else if (exchange.flow == Flow::stop) {
     end = TransferEnd::stopped;
-  return HttpResult{.end = *end, .head = std::move(exchange.head)};
+  }
+  return HttpResult{.end = end, .head = std::move(exchange.head)};
 }
 
 }  // namespace daiv::images

@@ -98,10 +98,13 @@ public:
 
 private:
   struct Connection;
+  class Easy;
   struct Exchange;
   std::unique_ptr<Connection> acquire();
   void release(std::unique_ptr<Connection> connection);
-  void configure(Connection& connection, const HttpRequest& request, Exchange& exchange) const;
+  void configure(const Easy& handle, const HttpRequest& request, Exchange& exchange) const;
+  TransferEnd run(const Connection& connection, const Exchange& exchange,
+                  const std::stop_token& stop) const;
 
   HttpSettings settings_;
   std::mutex mutex_;
