@@ -140,7 +140,7 @@ def run_pytest(part, directory, *arguments):
 def integration(options):
     # The same objects but for runtime/'s, so with ccache this is little more than linking.
     attack = ROOT / "build-attack"
-    build(attack, "--buildtype=release", "-Dattack_switches=true")
+    build(attack, "--buildtype=release", "-Doptimization=2", "-Dattack_switches=true")
     yield from run_pytest("integration", options.build, "-m", "not soak", f"--attack-build={attack}",
                           *(["-k", options.k] if options.k else []))
 
@@ -203,7 +203,7 @@ def tsan(_options):
 
 
 def clang(_options):
-    build(ROOT / "build-clang", "--buildtype=release", compiler=("clang-19", "clang++-19"))
+    build(ROOT / "build-clang", "--buildtype=release", "-Doptimization=2", compiler=("clang-19", "clang++-19"))
     yield from unit_tests("clang", ROOT / "build-clang")
 
 
@@ -288,7 +288,7 @@ def main():
     options = parse_arguments()
     results = []
     try:
-        build(options.build, "--buildtype=release")
+        build(options.build, "--buildtype=release", "-Doptimization=2")
         for part in options.parts:
             results += run_part(part, options)
     except RuntimeError as error:
