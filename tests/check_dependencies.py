@@ -24,7 +24,8 @@ TABLE = {
     "proxy": {"os", "wire"},
     "runtime": {"os", "wire", "netns"},
     # Of the agent, the protocol alone: what the agent does runs in a sandbox and nowhere else.
-    "sessions": {"os", "wire", "runtime", "images", "proxy", "agent/protocol.hpp", "agent/fs_protocol.hpp"},
+    "sessions": {"os", "wire", "runtime", "images", "proxy", "agent/protocol.hpp", "agent/fs_protocol.hpp",
+                 "agent/fs_path.hpp"},
     "api": {"os", "wire", "sessions"},
     "cli": {"os", "wire", "images", "netns", "agent", "proxy", "runtime", "sessions", "api"},
 }

@@ -14,8 +14,8 @@ import sys
 import tempfile
 
 import daemon as daemons
+import hierarchy
 import images
-import inventory
 import oci
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -23,10 +23,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NEEDS_MEMORY = "memory-controller"
 PREFIXES = ["/api/v1", ""]
 REFERENCES = {"debian": "debian:bookworm-slim", "busybox": "busybox:latest"}
-
-
-def has_memory_controller():
-    return "memory" in (inventory.cgroup_root() / "cgroup.controllers").read_text().split()
 
 
 def load_images(daemon):
@@ -64,7 +60,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--only")
     options = parser.parse_args()
-    without = "" if has_memory_controller() else NEEDS_MEMORY
+    without = "" if "memory" in hierarchy.controllers() else NEEDS_MEMORY
     with daemons.Daemon(options.build.resolve()) as daemon:
         load_images(daemon)
         # The same answers are due at the root and under DAIV_SANDBOX_API_V1_STR.

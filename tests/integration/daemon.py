@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 
+import hierarchy
 import registry
 
 KEY = "integration-key"
@@ -20,8 +21,10 @@ STOP_SECONDS = 20
 
 RANGE = 65_536
 # Ranges of the test daemons lie one behind the other, so that what a daemon leaves behind is known by its uids.
-UIDS_PER_DAEMON = 512
-FIRST_UID = 0x7000_0000 + RANGE * (os.getpid() % 16) * UIDS_PER_DAEMON
+RANGES_PER_DAEMON = 256
+UIDS_PER_DAEMON = RANGE * RANGES_PER_DAEMON
+DAEMONS = 32
+FIRST_UID = 0x7000_0000 + os.getpid() % 4 * DAEMONS * UIDS_PER_DAEMON
 _numbers = itertools.count()
 
 
@@ -111,12 +114,14 @@ class Daemon:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="daiv-test-", dir="/var/tmp"))
         self.directory.chmod(0o711)  # the front's user must get through
         self.state, self.runtime = self.directory / "state", self.directory / "run"
-        self.uid_start = FIRST_UID + next(_numbers) % 64 * RANGE * UIDS_PER_DAEMON // 64
+        self.uid_start = FIRST_UID + next(_numbers) % DAEMONS * UIDS_PER_DAEMON
         self.port = registry.free_port()
+        self.cgroup = hierarchy.cgroup_root() / self.directory.name
         self.settings = {
             "DAIV_SANDBOX_API_KEY": KEY, "DAIV_SANDBOX_HOST": "127.0.0.1", "DAIV_SANDBOX_PORT": str(self.port),
             "DAIV_SANDBOX_STATE_DIR": str(self.state), "DAIV_SANDBOX_RUNTIME_DIR": str(self.runtime),
-            "DAIV_SANDBOX_UID_START": str(self.uid_start), "DAIV_SANDBOX_UID_COUNT": str(UIDS_PER_DAEMON),
+            "DAIV_SANDBOX_UID_START": str(self.uid_start), "DAIV_SANDBOX_UID_COUNT": str(RANGES_PER_DAEMON),
+            "DAIV_SANDBOX_CGROUP_ROOT": str(self.cgroup),
             **(settings or {}),
         }
         self.log = self.directory / "log"
@@ -133,7 +138,7 @@ class Daemon:
 
     @property
     def uids(self):
-        return range(self.uid_start, self.uid_start + RANGE * UIDS_PER_DAEMON)
+        return range(self.uid_start, self.uid_start + UIDS_PER_DAEMON)
 
     def start(self):
         with self.log.open("ab") as log:
@@ -185,6 +190,7 @@ class Daemon:
             self.stop()
         finally:
             kill_leftovers(self.uids)
+            remove_cgroup(self.cgroup)
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self):
@@ -210,6 +216,18 @@ def _real_uid(process):
         if line.startswith("Uid:"):
             return int(line.split()[1])
     return -1
+
+
+def remove_cgroup(path):
+    """Kills what is in it and removes it with all below it; the kernel needs a moment until it is empty."""
+    deadline = time.monotonic() + 5
+    while path.exists() and time.monotonic() < deadline:
+        (path / "cgroup.kill").write_text("1")
+        for directory, _, _ in os.walk(path, topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError:
+                time.sleep(0.02)
 
 
 def kill_leftovers(uids):

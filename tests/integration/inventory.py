@@ -8,21 +8,14 @@ import pathlib
 import time
 
 import daemon as daemons
+import hierarchy
 
 SETTLE_SECONDS = 2  # namespaces and lazily detached mounts go asynchronously
 
 
-def cgroup_root():
-    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        if right.split()[0] == "cgroup2":
-            return pathlib.Path(left.split()[4])
-    raise RuntimeError("no cgroup2 hierarchy is mounted")
-
-
 def _cgroups(uids):
     """Delegated to a session's root, so owned by it."""
-    for directory, _, _ in os.walk(cgroup_root()):
+    for directory, _, _ in os.walk(hierarchy.cgroup_root()):
         try:
             if os.stat(directory).st_uid in uids:
                 yield directory

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import hierarchy
 import inventory
 from daemon import RANGE
 
@@ -49,7 +50,7 @@ def test_the_inventory_sees_planted_leaks(own_daemon, monkeypatch):
     before = inventory.take(daemon)
     uid = daemon.uid_start + RANGE + 1000
     process = subprocess.Popen(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "unshare", "-Urn", "sleep", "60"])
-    cgroup = inventory.cgroup_root() / f"planted-{os.getpid()}"
+    cgroup = hierarchy.cgroup_root() / f"planted-{os.getpid()}"
     cgroup.mkdir()
     os.chown(cgroup, uid, uid)
     directory = daemon.state / "sessions" / "planted"
