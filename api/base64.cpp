@@ -1,0 +1,77 @@
+#include "api/base64.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+namespace daiv::api {
+namespace {
+
+constexpr std::string_view alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::uint8_t no_digit = 0xff;
+
+constexpr std::array<std::uint8_t, 256> make_values() {
+  std::array<std::uint8_t, 256> values{};
+  values.fill(no_digit);
+  for (std::size_t i = 0; i < alphabet.size(); ++i)
+    values[static_cast<unsigned char>(alphabet[i])] = static_cast<std::uint8_t>(i);
+  return values;
+}
+constexpr std::array<std::uint8_t, 256> values = make_values();
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+std::string not_alone(std::size_t characters) {
+  return fmt::format(
+      "Invalid base64-encoded string: number of data characters ({}) cannot be 1 more than a "
+      "multiple of 4",
+      characters);
+}
+
+}  // namespace
+
+std::expected<std::string, std::string> decode_base64(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() / 4 * 3);
+  std::uint32_t bits = 0;
+  std::size_t place = 0;  // of the next character in its group of four
+  std::size_t pads = 0;
+  for (const char c : text) {
+    if (c == '=') {
+      if (place >= 2 && place + ++pads >= 4) return out;
+      continue;
+    }
+    const std::uint8_t value = values[static_cast<unsigned char>(c)];
+    if (value == no_digit) {
+      if (is_space(c)) continue;
+      return std::unexpected("Only base64 data is allowed");
+    }
+    pads = 0;
+    bits = (bits << 6U) | value;
+    // Bytes are written as soon as they are whole: the padding adds none.
+    if (place != 0)
+      out += static_cast<char>((bits >> (6U - 2U * static_cast<unsigned>(place))) & 0xffU);
+    place = (place + 1) % 4;
+  }
+  if (place == 1) return std::unexpected(not_alone(out.size() / 3 * 4 + 1));
+  if (place != 0) return std::unexpected("Incorrect padding");
+  return out;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = (group << 8U) | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += k <= count ? alphabet[(group >> (18U - 6U * static_cast<unsigned>(k))) & 0x3fU] : '=';
+  }
+  return out;
+}
+
+}  // namespace daiv::api

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "api/metrics.hpp"
+#include "api/settings.hpp"
+#include "sessions/session_service.hpp"
+
+namespace daiv::api {
+
+// What every request handler works with; borrowed from the Server.
+struct Context {
+  const ServerSettings& settings;
+  sessions::SessionService& service;
+  boost::asio::thread_pool& pool;  // for work that would hold up the io thread
+  Metrics& metrics;
+};
+
+}  // namespace daiv::api
