@@ -157,7 +157,7 @@ public:
   GrepReply take() { return std::move(reply_); }
 
 private:
-  static constexpr std::size_t max_answer_text_bytes = 2 * max_search_text_bytes;
+  static constexpr std::size_t max_answer_text_bytes = max_search_text_bytes;
 
   GrepReply reply_;
   std::size_t text_bytes_ = 0;

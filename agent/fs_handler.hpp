@@ -9,7 +9,7 @@
 namespace daiv::agent {
 
 // Carries out one file operation: `request_payload` is the payload of a RequestType::fs frame, the return value becomes
-// the payload of the one AnswerType::fs frame (at most max_answer_bytes, or the agent answers `failed`).
+// the payload of the one AnswerType::fs frame (at most max_fs_answer_bytes, or the agent answers `failed`).
 //
 // Runs in a worker process that the agent forked: RUN_UID:RUN_GID, no capabilities, no_new_privs, non-dumpable, the
 // commands' seccomp filter, cwd /workspace, umask 022, no standard streams but /dev/null. One call at a time in one

@@ -13,9 +13,6 @@
 // is not UTF-8 by U+FFFD where a text of a reply becomes JSON.
 namespace daiv::agent {
 
-// One fs answer frame may be this long (a listing of a large tree, 200 long lines); above it the
-// operation fails.
-inline constexpr std::size_t max_fs_answer_bytes = 64U << 20;
 inline constexpr std::size_t max_read_bytes = 512'000;
 inline constexpr std::size_t max_grep_matches = 200;
 inline constexpr std::uint32_t max_fs_excludes = 4096;

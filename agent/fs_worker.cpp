@@ -41,7 +41,7 @@ std::string answer_frame(const Context& context, const os::UniqueFd& connection,
   try {
     const std::string answer =
         handle_fs(read_payload(connection, assignment.length), context.config);
-    if (answer.size() <= max_answer_bytes)
+    if (answer.size() <= max_fs_answer_bytes)
       return make_frame(static_cast<std::uint8_t>(AnswerType::fs), answer);
     message = "the answer is too long";
   } catch (const std::exception& error) {

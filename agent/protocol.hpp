@@ -20,6 +20,7 @@ namespace daiv::agent {
 
 inline constexpr std::size_t frame_header_bytes = 5;
 inline constexpr std::size_t max_answer_bytes = 4U << 20;    // agent → front, one frame
+inline constexpr std::size_t max_fs_answer_bytes = 32U << 20;  // the same of AnswerType::fs (listings of large trees)
 inline constexpr std::size_t max_request_bytes = 64U << 20;  // front → agent, one frame
 inline constexpr std::size_t chunk_bytes = 256U << 10;       // what the sender of a stream puts into one frame
 

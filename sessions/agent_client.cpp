@@ -102,8 +102,11 @@ asio::awaitable<AgentFrame> AgentConnection::Impl::read_frame() {
   while (ahead.size() < agent::frame_header_bytes) co_await fill();
   agent::FrameHeader header;
   try {
-    header = agent::parse_frame_header(std::string_view(ahead).substr(0, agent::frame_header_bytes),
-                                       agent::max_answer_bytes);
+    const std::string_view begin = std::string_view(ahead).substr(0, agent::frame_header_bytes);
+    // Listings of large trees alone may be longer; the type is the header's last byte.
+    const bool is_fs = begin.back() == static_cast<char>(agent::AnswerType::fs);
+    header = agent::parse_frame_header(
+        begin, is_fs ? agent::max_fs_answer_bytes : agent::max_answer_bytes);
   } catch (const wire::DecodeError& error) {
     throw AgentError(AgentFault::malformed, fmt::format("agent: {}", error.what()));
   }
