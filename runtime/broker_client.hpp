@@ -13,8 +13,9 @@ struct Reply {
   std::vector<os::UniqueFd> fds;
 };
 
-// The front's side of the broker's socket. Thread-safe; call() blocks the calling thread until the answer is there, so
-// the front calls it on its pool, never on an io thread. One reader thread hands answers to their callers.
+// The front's side of the broker's socket. Thread-safe; call() blocks the calling thread until the
+// answer is there, so the front calls it on its pool, never on an io thread. One reader thread
+// hands answers to their callers.
 class BrokerClient {
 public:
   // Takes the connected SEQPACKET socket.

@@ -8,10 +8,11 @@
 
 #include "wire/codec.hpp"
 
-// What the front asks of the broker: fixed messages over a SEQPACKET socket, descriptors attached. The broker checks
-// every field again (names by their alphabet, ids by their range) before it acts, and answers each request exactly once,
-// in any order. Messages never hold bytes from a client, an image or a registry, apart from the sealed memfd with the
-// agent's configuration, which the broker passes on unread.
+// What the front asks of the broker: fixed messages over a SEQPACKET socket, descriptors attached.
+// The broker checks every field again (names by their alphabet, ids by their range) before it acts,
+// and answers each request exactly once, in any order. Messages never hold bytes from a client, an
+// image or a registry, apart from the sealed memfd with the agent's configuration, which the broker
+// passes on unread.
 namespace daiv::runtime {
 
 inline constexpr std::size_t max_broker_message_bytes = 64U << 10;
@@ -24,15 +25,17 @@ struct Limits {
   std::uint64_t pids = 0;
 };
 
-// A session's id: 32 lower-case hexadecimal digits or a UUID in its usual form; nothing else passes the broker.
-// A layer's name: six of [a-z0-9], chosen by the image store: short, since all names go into one mount option page.
+// A session's id: 32 lower-case hexadecimal digits or a UUID in its usual form; nothing else passes
+// the broker. A layer's name: six of [a-z0-9], chosen by the image store: short, since all names go
+// into one mount option page.
 
 // Makes a sandbox and starts its agent. `fds`: the agent's configuration (sealed memfd).
 // Where the session's directory exists already, its writable layer is used again (a reopen).
-// Answer: Created with a pidfd of the agent, when the agent listens on <runtime dir>/sessions/<id>/agent.sock.
+// Answer: Created with a pidfd of the agent, when the agent listens on <runtime
+// dir>/sessions/<id>/agent.sock.
 struct CreateSandbox {
   std::string session;
-  std::uint32_t uid_base = 0;  // first host uid of the session's range of 65,536
+  std::uint32_t uid_base = 0;       // first host uid of the session's range of 65,536
   std::vector<std::string> layers;  // bottom first
   std::uint32_t run_uid = 0;
   std::uint32_t run_gid = 0;
@@ -41,8 +44,8 @@ struct CreateSandbox {
   bool no_new_privs = true;
 };
 
-// Ends all processes of the sandbox (cgroup.kill, then waits), removes its cgroup and socket; the writable layer stays.
-// Done also where nothing runs.
+// Ends all processes of the sandbox (cgroup.kill, then waits), removes its cgroup and socket; the
+// writable layer stays. Done also where nothing runs.
 struct KillSandbox {
   std::string session;
 };
@@ -52,16 +55,19 @@ struct RemoveSandbox {
   std::string session;
 };
 
-// What exists on the host, with or without a record: for reconciliation after a restart. Answer: Inventory.
+// What exists on the host, with or without a record: for reconciliation after a restart. Answer:
+// Inventory.
 struct ListSandboxes {};
 
-// A pidfd of a running sandbox's agent, found again after a restart by pid and start time. Answer: Created or Failed.
+// A pidfd of a running sandbox's agent, found again after a restart by pid and start time. Answer:
+// Created or Failed.
 struct AdoptSandbox {
   std::string session;
 };
 
-// Unpacks one layer into a new layer directory. `fds`: the read end of a pipe with the layer's bytes (compressed or not).
-// Answer: Unpacked, when the stream ended. Nothing named `layer` exists before that, and nothing stays if it fails.
+// Unpacks one layer into a new layer directory. `fds`: the read end of a pipe with the layer's
+// bytes (compressed or not). Answer: Unpacked, when the stream ended. Nothing named `layer` exists
+// before that, and nothing stays if it fails.
 struct UnpackLayer {
   std::string layer;
   std::string expected_diff_id;  // "sha256:…"; empty: whatever comes out
@@ -85,16 +91,17 @@ struct RunCredentialHelper {
 // What the host offers. Answer: HostReport.
 struct ProbeHost {};
 
-using Request = std::variant<CreateSandbox, KillSandbox, RemoveSandbox, ListSandboxes, AdoptSandbox, UnpackLayer,
-                             RemoveLayers, ListLayers, RunCredentialHelper, ProbeHost>;
+using Request = std::variant<CreateSandbox, KillSandbox, RemoveSandbox, ListSandboxes, AdoptSandbox,
+                             UnpackLayer, RemoveLayers, ListLayers, RunCredentialHelper, ProbeHost>;
 
-// ---- answers ---------------------------------------------------------------------------------------------------------
+// ---- answers
+// ---------------------------------------------------------------------------------------------------------
 
 enum class Failure : std::uint8_t {
-  internal,       // ours, or the kernel's: 500
-  invalid,        // the request itself: 400
-  unsupported,    // a limit was asked for that this host cannot set: 503
-  no_space,       // ENOSPC, EDQUOT: 503
+  internal,     // ours, or the kernel's: 500
+  invalid,      // the request itself: 400
+  unsupported,  // a limit was asked for that this host cannot set: 503
+  no_space,     // ENOSPC, EDQUOT: 503
   not_found,
   corrupt_layer,  // the layer's bytes are wrong
   range_taken,    // another session or daemon holds the range: the front takes another uid_base
@@ -141,7 +148,8 @@ struct HostReport {
   std::vector<std::string> checks;
 };
 
-using Answer = std::variant<Failed, Done, Created, Inventory, Unpacked, Layers, Credential, HostReport>;
+using Answer =
+    std::variant<Failed, Done, Created, Inventory, Unpacked, Layers, Credential, HostReport>;
 
 // A message on the socket: the request's number, which its answer repeats, and the body.
 struct RequestMessage {
@@ -155,7 +163,8 @@ struct AnswerMessage {
 
 std::string encode(const RequestMessage& message);
 std::string encode(const AnswerMessage& message);
-// Both throw wire::DecodeError for anything that is not exactly one message with fields in their ranges.
+// Both throw wire::DecodeError for anything that is not exactly one message with fields in their
+// ranges.
 RequestMessage decode_request(std::string_view bytes);
 AnswerMessage decode_answer(std::string_view bytes);
 

@@ -1,0 +1,298 @@
+#include "runtime/broker.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/socket.hpp"
+
+namespace daiv::runtime {
+namespace {
+
+constexpr std::size_t max_running = 1024;
+constexpr std::size_t number_bytes = 4;
+constexpr int housekeeping_niceness = 10;
+
+std::string session_of(const Request& request) {
+  if (const auto* body = std::get_if<CreateSandbox>(&request)) return body->session;
+  if (const auto* body = std::get_if<KillSandbox>(&request)) return body->session;
+  if (const auto* body = std::get_if<RemoveSandbox>(&request)) return body->session;
+  if (const auto* body = std::get_if<AdoptSandbox>(&request)) return body->session;
+  return {};
+}
+
+// What makes trash or pending layers.
+bool leaves_work(const Request& request) {
+  return std::holds_alternative<RemoveSandbox>(request) ||
+         std::holds_alternative<RemoveLayers>(request) ||
+         std::holds_alternative<UnpackLayer>(request);
+}
+
+void send_outcome(const os::UniqueFd& reply, std::uint32_t number, const Outcome& outcome) {
+  std::vector<int> fds;
+  for (const os::UniqueFd& fd : outcome.fds) fds.push_back(fd.get());
+  std::string bytes = encode(AnswerMessage{number, outcome.answer});
+  if (bytes.size() > max_broker_message_bytes)
+    bytes = encode(
+        AnswerMessage{number, Failed{Failure::internal, "the answer is too long for one message"}});
+  os::send_message(reply, bytes, fds);
+}
+
+void log(std::string_view line) { fmt::print(stderr, "level=warning {}\n", line); }
+
+}  // namespace
+
+Broker::Broker(os::UniqueFd front, Operations& operations)
+    : front_(std::move(front)),
+      epoll_(os::check(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1", "broker")),
+      operations_(operations) {
+  // Agents outlive the process that cloned them and become ours to reap
+  // (PR_SET_CHILD_SUBREAPER(2const)).
+  os::check(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl", "PR_SET_CHILD_SUBREAPER");
+  const int flags = os::check(::fcntl(front_.get(), F_GETFL), "fcntl", "front");
+  os::check(::fcntl(front_.get(), F_SETFL, flags | O_NONBLOCK), "fcntl", "front");
+  watch(front_, EPOLLIN);
+}
+
+void Broker::watch(const os::UniqueFd& fd, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0) return;
+  if (errno != EEXIST) os::throw_errno("epoll_ctl", "add");
+  os::check(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event), "epoll_ctl", "modify");
+}
+
+void Broker::run() {
+  while (front_open_ || !running_.empty()) {
+    if (house_is_dirty_) start_housekeeping();
+    std::array<epoll_event, 64> events{};
+    const int count =
+        os::check(os::retry_eintr(
+                      [&] { return ::epoll_wait(epoll_.get(), events.data(), events.size(), -1); }),
+                  "epoll_wait", "broker");
+    for (int index = 0; index < count; ++index) {
+      const epoll_event& event = events[static_cast<std::size_t>(index)];
+      if (front_open_ && event.data.fd == front_.get()) {
+        if ((event.events & EPOLLOUT) != 0) flush_outgoing();
+        if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_requests();
+        continue;
+      }
+      const auto found = std::ranges::find_if(
+          running_, [&](const auto& entry) { return entry.second.reply.get() == event.data.fd; });
+      if (found != running_.end()) receive_reply(found->second);
+    }
+    reap();
+  }
+}
+
+void Broker::receive_requests() {
+  try {
+    while (auto message = os::receive_message(front_, max_broker_message_bytes))
+      accept_request(message->data, std::move(message->fds));
+    front_open_ = false;
+  } catch (const os::Error& error) {
+    if (error.error_number() == EAGAIN) return;
+    if (error.error_number() == EMSGSIZE) return log("event=request_too_long");
+    log(fmt::format("event=front_lost error=\"{}\"", error.what()));
+    front_open_ = false;
+  }
+  // What waits was asked for by nobody any more; what runs ends by itself.
+  for (auto& [session, queue] : waiting_) queue.clear();
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, front_.get(), nullptr);
+  outgoing_.clear();
+}
+
+void Broker::accept_request(std::string_view bytes, std::vector<os::UniqueFd> fds) {
+  Waiting request;
+  try {
+    request = {decode_request(bytes), std::move(fds)};
+  } catch (const wire::DecodeError& error) {
+    log(fmt::format("event=bad_request error=\"{}\"", error.what()));
+    if (bytes.size() < number_bytes) return;
+    return send_failure(wire::Reader(bytes).u32(), Failure::invalid,
+                        fmt::format("malformed request: {}", error.what()));
+  }
+  if (running_.size() >= max_running)
+    return send_failure(request.message.number, Failure::internal, "too many operations at once");
+  const std::string session = session_of(request.message.body);
+  const auto queue = waiting_.find(session);
+  if (!session.empty() && queue != waiting_.end()) {
+    queue->second.push_back(std::move(request));
+    return;
+  }
+  start_request(std::move(request));
+}
+
+void Broker::start_request(Waiting waiting) {
+  const RequestMessage message = std::move(waiting.message);
+  const bool creation = std::holds_alternative<CreateSandbox>(message.body);
+  if (leaves_work(message.body)) house_is_dirty_ = true;
+  const std::uint32_t number = message.number;
+  try {
+    start(creation ? Kind::creation : Kind::request, number, session_of(message.body), {},
+          [&](const os::UniqueFd& reply) {
+            send_outcome(reply, number, operations_.perform(message.body, std::move(waiting.fds)));
+          });
+  } catch (const os::Error& error) {
+    send_failure(number, Failure::internal, error.what());
+    start_next(session_of(message.body));
+  }
+}
+
+template <typename Work>
+void Broker::start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
+                   Work&& work) {
+  auto [ours, theirs] = os::make_socket_pair(os::SocketKind::seqpacket);
+  if (!session.empty()) waiting_.try_emplace(session);
+  os::Child child = os::clone_process(0);
+  if (!child) {
+    int status = 0;
+    try {
+      ours.reset();
+      close_inherited();
+      work(theirs);
+    } catch (const std::exception& error) {
+      log(fmt::format("event=operation_failed error=\"{}\"", error.what()));
+      status = 1;
+    }
+    ::_exit(status);
+  }
+  const pid_t pid = child.pid();
+  Running& operation = running_[pid];
+  operation = {kind, number, session, std::move(ours), child.release(), std::move(answer), false};
+  watch(operation.reply, EPOLLIN);
+  watch(operation.pidfd, EPOLLIN);
+}
+
+// Descriptors that belong to the loop: an operation that hangs must not keep the front's socket
+// open.
+void Broker::close_inherited() {
+  front_.reset();
+  epoll_.reset();
+  running_.clear();
+  waiting_.clear();
+  agents_.clear();
+  outgoing_.clear();
+}
+
+void Broker::receive_reply(Running& operation) {
+  if (operation.answered || operation.kind == Kind::housekeeping) return;
+  try {
+    // Nothing comes after it but the end, which the pidfd tells: no more watching.
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, operation.reply.get(), nullptr);
+    auto message = os::receive_message(operation.reply, max_broker_message_bytes);
+    if (!message || operation.kind == Kind::clean_up) return;
+    operation.answered = true;
+    for (const os::UniqueFd& pidfd : message->fds) {
+      agents_.push_back(os::duplicate(pidfd));
+      watch(agents_.back(), EPOLLIN);
+    }
+    send(std::move(message->data), std::move(message->fds));
+  } catch (const os::Error& error) {
+    log(fmt::format("event=bad_reply error=\"{}\"", error.what()));
+  }
+}
+
+void Broker::reap() {
+  while (const auto child = os::reap_any()) finish(child->pid, child->status);
+  std::erase_if(agents_, [](const os::UniqueFd& pidfd) {
+    return os::wait_for(pidfd, POLLIN, std::chrono::milliseconds(0)) == os::Readiness::ready;
+  });
+}
+
+void Broker::finish(pid_t pid, os::ExitStatus status) {
+  const auto place = running_.find(pid);
+  if (place == running_.end()) return;  // an agent
+  receive_reply(place->second);         // it may have spoken just before its end
+  Running operation = std::move(running_.extract(place).mapped());
+  switch (operation.kind) {
+    case Kind::housekeeping:
+      keeping_house_ = false;
+      return;
+    case Kind::clean_up:
+      send(std::move(operation.answer), {});
+      house_is_dirty_ = true;
+      break;
+    case Kind::request:
+    case Kind::creation:
+      if (operation.answered) break;
+      Failed failed{Failure::internal,
+                    fmt::format("the operation ended with {}", status.describe())};
+      if (operation.kind == Kind::request) {
+        send_failure(operation.number, failed.kind, std::move(failed.message));
+        break;
+      }
+      // The answer goes out when nothing of it is left.
+      return start(Kind::clean_up, operation.number, operation.session,
+                   encode(AnswerMessage{operation.number, std::move(failed)}),
+                   [&](const os::UniqueFd&) { operations_.clean_up(operation.session); });
+  }
+  start_next(operation.session);
+}
+
+void Broker::start_next(const std::string& session) {
+  const auto queue = waiting_.find(session);
+  if (queue == waiting_.end()) return;
+  if (queue->second.empty()) {
+    waiting_.erase(queue);
+    return;
+  }
+  Waiting next = std::move(queue->second.front());
+  queue->second.pop_front();
+  start_request(std::move(next));
+}
+
+void Broker::start_housekeeping() {
+  // What is asked for first comes first: the trash can wait.
+  if (keeping_house_ || !front_open_) return;
+  const bool busy = std::ranges::any_of(
+      running_, [](const auto& entry) { return entry.second.kind != Kind::housekeeping; });
+  if (busy) return;
+  house_is_dirty_ = false;
+  keeping_house_ = true;
+  start(Kind::housekeeping, 0, {}, {}, [&](const os::UniqueFd&) {
+    ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
+    operations_.keep_house();
+  });
+}
+
+void Broker::send_failure(std::uint32_t number, Failure kind, std::string text) {
+  send(encode(AnswerMessage{number, Failed{kind, std::move(text)}}), {});
+}
+
+void Broker::send(std::string bytes, std::vector<os::UniqueFd> fds) {
+  if (!front_open_) return;
+  outgoing_.push_back({std::move(bytes), std::move(fds)});
+  flush_outgoing();
+}
+
+void Broker::flush_outgoing() {
+  while (!outgoing_.empty()) {
+    std::vector<int> fds;
+    for (const os::UniqueFd& fd : outgoing_.front().fds) fds.push_back(fd.get());
+    try {
+      os::send_message(front_, outgoing_.front().bytes, fds);
+    } catch (const os::Error& error) {
+      if (error.error_number() != EAGAIN) outgoing_.clear();  // gone: the next read says so
+      break;
+    }
+    outgoing_.pop_front();
+  }
+  watch(front_, outgoing_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+}  // namespace daiv::runtime

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "os/process.hpp"
+#include "os/unique_fd.hpp"
+#include "runtime/broker_protocol.hpp"
+#include "runtime/operations.hpp"
+
+namespace daiv::runtime {
+
+// The broker's one loop. It takes requests from the front, forks a process for each, passes its
+// answer on and reaps it; it never does anything itself that could block. Operations on one session
+// run one after the other in the order they came, all others side by side. A request whose process
+// dies gets its answer from here.
+class Broker {
+public:
+  // `front` is the connected SEQPACKET socket. Single-threaded.
+  Broker(os::UniqueFd front, Operations& operations);
+
+  // Returns when the front's socket is closed and the operations that ran then have ended.
+  void run();
+
+private:
+  enum class Kind : std::uint8_t { request, creation, clean_up, housekeeping };
+  struct Waiting {
+    RequestMessage message;
+    std::vector<os::UniqueFd> fds;
+  };
+  struct Running {
+    Kind kind = Kind::request;
+    std::uint32_t number = 0;
+    std::string session;  // empty: ordered after nothing
+    os::UniqueFd reply;   // the child's one message comes here
+    os::UniqueFd pidfd;
+    std::string answer;  // of a creation that died: sent when all is cleaned up
+    bool answered = false;
+  };
+  struct Outgoing {
+    std::string bytes;
+    std::vector<os::UniqueFd> fds;
+  };
+
+  void watch(const os::UniqueFd& fd, std::uint32_t events);
+  void receive_requests();
+  void accept_request(std::string_view bytes, std::vector<os::UniqueFd> fds);
+  void start_request(Waiting waiting);
+  template <typename Work>
+  void start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
+             Work&& work);
+  void start_next(const std::string& session);
+  void start_housekeeping();
+  void receive_reply(Running& operation);
+  void reap();
+  void finish(pid_t pid, os::ExitStatus status);
+  void send(std::string bytes, std::vector<os::UniqueFd> fds);
+  void send_failure(std::uint32_t number, Failure kind, std::string text);
+  void flush_outgoing();
+  void close_inherited();
+
+  os::UniqueFd front_;
+  os::UniqueFd epoll_;
+  Operations& operations_;
+  bool front_open_ = true;
+  std::map<pid_t, Running> running_;
+  std::map<std::string, std::deque<Waiting>>
+      waiting_;                       // an entry exists while an operation of the session runs
+  std::vector<os::UniqueFd> agents_;  // pidfds: their end wakes the loop, which reaps
+  std::deque<Outgoing> outgoing_;
+  bool keeping_house_ = false;
+  bool house_is_dirty_ = true;
+};
+
+}  // namespace daiv::runtime

@@ -1,0 +1,84 @@
+#include "runtime/broker_options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace daiv::runtime {
+namespace {
+
+using Fault = std::unexpected<std::string>;
+
+bool read_number(std::string_view text, std::uint32_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+bool read_path(std::string_view text, std::string& path) {
+  if (!text.starts_with('/')) return false;
+  path = text;
+  return true;
+}
+
+enum class Taken : std::uint8_t { yes, bad_value, unknown };
+
+Taken taken(bool good) { return good ? Taken::yes : Taken::bad_value; }
+
+Taken take(BrokerOptions& options, std::string_view name, std::string_view value) {
+  std::uint32_t fd = 0;
+  if (name == "socket-fd") {
+    const bool good = read_number(value, fd) && fd <= 1024;
+    options.socket_fd = static_cast<int>(fd);
+    return taken(good);
+  }
+  if (name == "state-dir") return taken(read_path(value, options.state_dir));
+  if (name == "runtime-dir") return taken(read_path(value, options.runtime_dir));
+  if (name == "claims-dir") return taken(read_path(value, options.claims_dir));
+  if (name == "uid-start") return taken(read_number(value, options.ranges.start));
+  if (name == "uid-count") return taken(read_number(value, options.ranges.count));
+  if (name == "front-uid") return taken(read_number(value, options.front_uid));
+  if (name == "front-gid") return taken(read_number(value, options.front_gid));
+  if (name == "agent") return taken(read_path(value, options.agent));
+  if (name == "unpack") return taken(read_path(value, options.unpack));
+  if (name == "cgroup-root") return taken(value.empty() || read_path(value, options.cgroup_root));
+  return Taken::unknown;
+}
+
+std::string check_ranges(const UidRanges& ranges) {
+  constexpr std::uint64_t ids = std::numeric_limits<std::uint32_t>::max();
+  if (ranges.count < 2) return "--uid-count: at least 2, one for the layers and one for a session";
+  if (ranges.start < range_size)
+    return "--uid-start: at least 65536, the host's own uids lie below";
+  if (ranges.start + std::uint64_t{ranges.count} * range_size > ids)
+    return "--uid-count: the ranges pass the last uid";
+  return {};
+}
+
+}  // namespace
+
+std::expected<BrokerOptions, std::string> parse_broker_options(
+    std::span<const char* const> arguments) {
+  BrokerOptions options;
+  for (const std::string_view argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    if (!argument.starts_with("--") || equals == std::string_view::npos)
+      return Fault(fmt::format("{}: arguments are --name=value", argument));
+    switch (take(options, argument.substr(2, equals - 2), argument.substr(equals + 1))) {
+      case Taken::yes:
+        break;
+      case Taken::bad_value:
+        return Fault(fmt::format("{}: not an absolute path or a number in range", argument));
+      case Taken::unknown:
+        return Fault(fmt::format("{}: unknown argument", argument));
+    }
+  }
+  if (options.agent.empty()) return Fault("--agent is missing");
+  if (std::string fault = check_ranges(options.ranges); !fault.empty())
+    return Fault(std::move(fault));
+  return options;
+}
+
+}  // namespace daiv::runtime

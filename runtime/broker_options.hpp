@@ -1,0 +1,29 @@
+#pragma once
+
+#include <expected>
+#include <span>
+#include <string>
+
+#include "runtime/sandbox_plan.hpp"
+
+namespace daiv::runtime {
+
+// The broker's command line; `daiv-sandbox serve` writes it.
+struct BrokerOptions {
+  int socket_fd = 3;
+  std::string state_dir = "/var/lib/daiv-sandbox";
+  std::string runtime_dir = "/run/daiv-sandbox";
+  std::string claims_dir = "/run/daiv-sandbox-uids";  // the same for all daemons of a host
+  UidRanges ranges;
+  uid_t front_uid = 0;
+  gid_t front_gid = 0;
+  std::string agent;        // path of daiv-sandbox-agent
+  std::string unpack;       // path of daiv-sandbox-unpack
+  std::string cgroup_root;  // empty: daiv-sandbox below the cgroup2 mount
+};
+
+// Every argument is --name=value. The error names the argument and what is accepted.
+std::expected<BrokerOptions, std::string> parse_broker_options(
+    std::span<const char* const> arguments);
+
+}  // namespace daiv::runtime

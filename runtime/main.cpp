@@ -1,0 +1,64 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/memfd.hpp"
+#include "runtime/broker.hpp"
+#include "runtime/broker_options.hpp"
+#include "runtime/native_backend.hpp"
+#include "runtime/seccomp_filter.hpp"
+
+namespace daiv::runtime {
+namespace {
+
+constexpr std::size_t max_agent_bytes = 64U << 20;
+constexpr int exit_usage = 64;    // sysexits.h
+constexpr int exit_failure = 70;  // sysexits.h
+
+NativeBackend make_backend(const BrokerOptions& options) {
+  return NativeBackend(options.ranges, CgroupRoot::open(options.cgroup_root),
+                       os::make_sealed_memfd("agent", os::read_file(options.agent, max_agent_bytes),
+                                             os::MemfdUse::program),
+                       os::make_sealed_memfd("seccomp", build_seccomp_filter()));
+}
+
+void serve(const BrokerOptions& options) {
+  os::UniqueFd front(options.socket_fd);
+  os::check(::fcntl(front.get(), F_SETFD, FD_CLOEXEC), "fcntl", "--socket-fd");
+  ::umask(0022);
+  os::check(::chdir("/"), "chdir", "/");
+  NativeBackend backend = make_backend(options);
+  Operations operations(options, backend);
+  operations.recover();
+  Broker(std::move(front), operations).run();
+}
+
+}  // namespace
+}  // namespace daiv::runtime
+
+int main(int argc, char** argv) {
+  using namespace daiv::runtime;
+  const auto options = parse_broker_options(
+      std::span<const char* const>(argv + 1, static_cast<std::size_t>(argc > 0 ? argc - 1 : 0)));
+  if (!options) {
+    fmt::print(stderr, "daiv-sandbox-broker: {}\n", options.error());
+    return exit_usage;
+  }
+  try {
+    serve(*options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "daiv-sandbox-broker: {}\n", error.what());
+    return exit_failure;
+  }
+  return 0;
+}

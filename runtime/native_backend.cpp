@@ -1,0 +1,199 @@
+#include "runtime/native_backend.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/mount.hpp"
+#include "os/namespace.hpp"
+#include "os/process.hpp"
+#include "runtime/attack_switches.hpp"
+#include "runtime/sandbox_init.hpp"
+
+namespace daiv::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds start_limit = 20s;
+constexpr std::chrono::milliseconds kill_limit = 10s;
+constexpr std::size_t max_status_bytes = 4096;
+
+constexpr std::uint64_t sandbox_namespaces =
+    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+
+// The ends of the pipes that stay with the creating process.
+struct Channels {
+  os::UniqueFd go;
+  os::UniqueFd error;
+  os::UniqueFd status;
+};
+
+Channels make_channels(SandboxInit& init) {
+  os::Pipe go = os::make_pipe();
+  os::Pipe error = os::make_pipe();
+  os::Pipe status = os::make_pipe();
+  init.go = std::move(go.read_end);
+  init.error = std::move(error.write_end);
+  init.status = std::move(status.write_end);
+  return {std::move(go.write_end), std::move(error.read_end), std::move(status.read_end)};
+}
+
+// RLIMIT_NPROC bounds the whole session only as a limit of its user namespace, and the kernel takes
+// it from whoever creates that one, unless it is root: so the real uid changes, while the effective
+// one stays and keeps the capabilities (user_namespaces: ucounts; getrlimit(2)).
+void bound_processes(std::uint64_t count, std::uint32_t uid) {
+  os::check(::setresuid(uid, static_cast<uid_t>(-1), static_cast<uid_t>(-1)), "setresuid",
+            "real uid");
+  const rlimit limit{count, count};
+  os::check(::setrlimit(RLIMIT_NPROC, &limit), "setrlimit", "RLIMIT_NPROC");
+}
+
+enum class ProcessBound : std::uint8_t { by_cgroup, by_rlimit };
+
+// Clones PID 1 from a process inside the session's cgroup: a cgroup namespace gets the cloning
+// process's cgroup as its root (cgroup_namespaces(7)), and that is to be the session's, not the
+// agent's leaf. Moving a process there afterwards would cost a grace period of RCU. The process
+// between is gone when this returns; PID 1 is our own child.
+os::Child clone_init(SandboxInit& init, Channels& channels, const SessionCgroup& cgroup,
+                     ProcessBound bound) {
+  os::Pipe numbers = os::make_pipe();
+  os::Child between = os::clone_process(0, &cgroup.directory);
+  if (!between) {
+    try {
+      if (bound == ProcessBound::by_rlimit)
+        bound_processes(max_processes(init.request.limits), init.request.uid_base);
+      const std::uint64_t cgroup_namespace =
+          defence_is_on(Defence::dropped_privileges) ? std::uint64_t{CLONE_NEWCGROUP} : 0;
+      os::Child first =
+          os::clone_process(sandbox_namespaces | cgroup_namespace | CLONE_PARENT, &cgroup.agent);
+      if (!first) {
+        channels = {};  // else the pipes would never end
+        run_sandbox_init(init);
+      }
+      const pid_t pid = first.pid();
+      first.release();
+      os::write_full(numbers.write_end, {reinterpret_cast<const char*>(&pid), sizeof pid});
+    } catch (const std::exception& failure) {
+      static_cast<void>(!::write(init.error.get(), failure.what(), std::strlen(failure.what())));
+    }
+    ::_exit(0);
+  }
+  numbers.write_end.reset();
+  pid_t pid = -1;
+  const std::size_t size =
+      os::read_full(numbers.read_end, std::as_writable_bytes(std::span(&pid, 1)));
+  between.wait();
+  if (size != sizeof pid) return {};
+  auto pidfd = os::find_process(pid);  // our child, so the number is its own until we reap it
+  if (!pidfd) return {};
+  return {pid, std::move(*pidfd)};
+}
+
+// Reads to the end of the stream, or to the limit's end.
+std::string read_until_closed(const os::UniqueFd& fd, std::string_view what) {
+  std::string text(max_status_bytes, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    if (os::wait_for(fd, POLLIN, start_limit) == os::Readiness::timed_out)
+      throw os::Error(ETIMEDOUT, "wait", what);
+    const std::size_t count =
+        os::read_some(fd, std::as_writable_bytes(std::span(text)).subspan(size));
+    if (count == 0) break;
+    size += count;
+  }
+  text.resize(size);
+  return text;
+}
+
+Failed failed(std::string message) {
+  const bool full = message.find("(ENOSPC)") != std::string::npos ||
+                    message.find("(EDQUOT)") != std::string::npos;
+  return {full ? Failure::no_space : Failure::internal, std::move(message)};
+}
+
+// The text of what went wrong on the way to the agent's first word; empty when it is ready.
+std::string wait_until_ready(const Channels& channels) {
+  std::string text = read_until_closed(channels.error, "sandbox set up");
+  if (!text.empty()) return text;
+  text = read_until_closed(channels.status, "agent");
+  if (text == "r") return {};
+  return text.empty() ? "the agent ended before it was ready" : "agent: " + text;
+}
+
+SandboxInit prepare(SandboxSpec& spec, const UidRanges& ranges, const os::UniqueFd& agent_program,
+                    const os::UniqueFd& seccomp) {
+  SandboxInit init;
+  init.overlay_options = plan_overlay_options(spec.request.layers);
+  if (init.overlay_options.size() > max_mount_options_bytes)
+    throw os::Error(E2BIG, "mount", "options of the overlay");
+  init.layers = os::clone_mount(spec.layers, "");
+  os::set_id_map(init.layers,
+                 os::make_user_namespace(plan_layer_map(ranges, spec.request.uid_base)));
+  os::set_mount_attributes(init.layers, MOUNT_ATTR_NODEV);
+  init.session = os::clone_mount(spec.session, "");
+  init.agent_program = os::duplicate(agent_program);
+  init.agent_config = std::move(spec.agent_config);
+  init.seccomp = os::duplicate(seccomp);
+  init.listener = std::move(spec.listener);
+  init.request = std::move(spec.request);
+  return init;
+}
+
+}  // namespace
+
+NativeBackend::NativeBackend(UidRanges ranges, CgroupRoot cgroups, os::UniqueFd agent_program,
+                             os::UniqueFd seccomp)
+    : ranges_(ranges),
+      cgroups_(std::move(cgroups)),
+      agent_program_(std::move(agent_program)),
+      seccomp_(std::move(seccomp)) {}
+
+std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
+  const auto settings = plan_cgroup(spec.request.limits, cgroups_.controllers());
+  if (!settings) return std::unexpected(Failed{Failure::unsupported, settings.error()});
+  const IdMaps maps = plan_id_maps(spec.request);
+  SandboxInit init = prepare(spec, ranges_, agent_program_, seccomp_);
+  const SessionCgroup cgroup =
+      create_session_cgroup(cgroups_, init.request.session, *settings, init.request.uid_base);
+  // As the root of a mount of its own, the directory has no ".." that leads to other sessions.
+  init.cgroup = os::clone_mount(cgroup.directory, "");
+
+  Channels channels = make_channels(init);
+  const auto bound =
+      cgroups_.controllers().contains("pids") ? ProcessBound::by_cgroup : ProcessBound::by_rlimit;
+  os::Child agent = clone_init(init, channels, cgroup, bound);
+  init.status.reset();
+  init.error.reset();
+  if (!agent) return std::unexpected(failed(read_until_closed(channels.error, "clone")));
+  os::write_id_maps(agent.pid(), maps.uids, maps.gids);
+  enable_leaf_controllers(cgroup, cgroups_.controllers());
+  os::write_full(channels.go, "g");
+  if (std::string text = wait_until_ready(channels); !text.empty())
+    return std::unexpected(failed(std::move(text)));
+  const auto start_time = os::find_start_time(agent.pid());
+  if (!start_time) return std::unexpected(failed("the agent ended as soon as it was ready"));
+  const pid_t pid = agent.pid();
+  return RunningAgent{pid, *start_time, agent.release()};
+}
+
+void NativeBackend::kill(const std::string& session) {
+  remove_session_cgroup(cgroups_, session, kill_limit);
+}
+
+bool NativeBackend::is_running(const std::string& session) const {
+  return is_populated(cgroups_, session);
+}
+
+std::vector<std::string> NativeBackend::list() const { return cgroups_.list(); }
+
+}  // namespace daiv::runtime

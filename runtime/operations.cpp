@@ -1,0 +1,186 @@
+#include "runtime/operations.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/memfd.hpp"
+#include "os/process.hpp"
+#include "runtime/credential_helper.hpp"
+#include "runtime/host_probe.hpp"
+#include "runtime/names.hpp"
+#include "runtime/sandbox_plan.hpp"
+#include "runtime/trash.hpp"
+
+namespace daiv::runtime {
+namespace {
+
+Failed failed(const os::Error& error) {
+  const int number = error.error_number();
+  const bool full = number == ENOSPC || number == EDQUOT;
+  return {full ? Failure::no_space : Failure::internal, error.what()};
+}
+
+Outcome outcome(Answer answer) { return {std::move(answer), {}}; }
+
+Outcome created(RunningAgent agent) {
+  Outcome result;
+  result.answer = Created{static_cast<std::uint32_t>(agent.pid), agent.start_time};
+  result.fds.push_back(std::move(agent.pidfd));
+  return result;
+}
+
+}  // namespace
+
+Operations::Operations(const BrokerOptions& options, Backend& backend)
+    : options_(options), backend_(backend), sessions_(options), layers_(options) {}
+
+Outcome Operations::perform(const Request& request, std::vector<os::UniqueFd> fds) {
+  try {
+    return std::visit([&](const auto& body) { return act(body, std::move(fds)); }, request);
+  } catch (const os::Error& error) {
+    return outcome(failed(error));
+  } catch (const std::exception& error) {
+    return outcome(Failed{Failure::internal, error.what()});
+  }
+}
+
+std::optional<Failed> Operations::refuse(const CreateSandbox& request,
+                                         const std::vector<os::UniqueFd>& fds) const {
+  const std::vector<std::string> faults = check_request(request, options_.ranges);
+  if (!faults.empty()) return Failed{Failure::invalid, fmt::format("{}", fmt::join(faults, "; "))};
+  if (fds.size() != 1 || !os::is_sealed(fds.front()))
+    return Failed{Failure::invalid, "the agent's configuration is not one sealed memfd"};
+  if (const std::string layer = layers_.find_missing(request.layers); !layer.empty())
+    return Failed{Failure::not_found, fmt::format("layer {} does not exist", layer)};
+  if (backend_.is_running(request.session))
+    return Failed{Failure::invalid, "the sandbox runs already"};
+  return std::nullopt;
+}
+
+Outcome Operations::act(const CreateSandbox& request, std::vector<os::UniqueFd> fds) {
+  if (auto refusal = refuse(request, fds)) return outcome(std::move(*refusal));
+  try {
+    Outcome result = create(request, std::move(fds.front()));
+    if (std::holds_alternative<Failed>(result.answer)) clean_up(request.session);
+    return result;
+  } catch (const std::exception&) {
+    clean_up(request.session);
+    throw;
+  }
+}
+
+Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_config) {
+  backend_.kill(request.session);  // an empty cgroup may be left of a sandbox that ended by itself
+  auto directory = sessions_.open(request.session, request.uid_base);
+  if (!directory) return outcome(std::move(directory.error()));
+  SandboxSpec spec;
+  spec.request = request;
+  spec.agent_config = std::move(agent_config);
+  spec.listener = sessions_.listen(request.session);
+  spec.session = std::move(*directory);
+  spec.layers = os::duplicate(layers_.directory());
+  auto agent = backend_.create(std::move(spec));
+  if (!agent) return outcome(std::move(agent.error()));
+  sessions_.write_record(request.session, {agent->pid, agent->start_time, read_boot_id()});
+  return created(std::move(*agent));
+}
+
+std::optional<RunningAgent> Operations::find_running(const std::string& session) const {
+  const auto record = sessions_.find_record(session);
+  if (!record || record->boot_id != read_boot_id()) return std::nullopt;
+  auto pidfd = os::find_process(record->pid);
+  // Asked after the pidfd is open: what it names can't change any more.
+  if (!pidfd || os::find_start_time(record->pid) != record->start_time) return std::nullopt;
+  if (!backend_.is_running(session)) return std::nullopt;
+  return RunningAgent{record->pid, record->start_time, std::move(*pidfd)};
+}
+
+void Operations::end(const std::string& session) {
+  backend_.kill(session);
+  sessions_.remove_socket(session);
+}
+
+void Operations::clean_up(const std::string& session) {
+  if (find_running(session)) return;
+  end(session);
+  sessions_.discard_unfinished(session);
+}
+
+Outcome Operations::act(const KillSandbox& request, std::vector<os::UniqueFd>) {
+  end(request.session);
+  return outcome(Done{});
+}
+
+Outcome Operations::act(const RemoveSandbox& request, std::vector<os::UniqueFd>) {
+  end(request.session);
+  sessions_.discard(request.session);
+  return outcome(Done{});
+}
+
+Outcome Operations::act(const ListSandboxes&, std::vector<os::UniqueFd>) {
+  std::map<std::string, SandboxEntry> entries;
+  for (const std::string& session : sessions_.list()) entries[session].has_writable_layer = true;
+  for (const std::string& session : backend_.list())
+    entries[session].running = backend_.is_running(session);
+  Inventory inventory;
+  for (auto& [session, entry] : entries) {
+    if (!is_session_id(session)) continue;
+    entry.session = session;
+    inventory.sandboxes.push_back(std::move(entry));
+  }
+  return outcome(std::move(inventory));
+}
+
+Outcome Operations::act(const AdoptSandbox& request, std::vector<os::UniqueFd>) {
+  auto agent = find_running(request.session);
+  if (!agent) return outcome(Failed{Failure::not_found, "no agent of this session runs"});
+  return created(std::move(*agent));
+}
+
+Outcome Operations::act(const UnpackLayer& request, std::vector<os::UniqueFd> fds) {
+  if (fds.size() != 1)
+    return outcome(Failed{Failure::invalid, "a layer comes through one descriptor"});
+  return outcome(layers_.unpack(request, fds.front()));
+}
+
+Outcome Operations::act(const RemoveLayers& request, std::vector<os::UniqueFd>) {
+  layers_.remove(request.layers);
+  return outcome(Done{});
+}
+
+Outcome Operations::act(const ListLayers&, std::vector<os::UniqueFd>) {
+  return outcome(Layers{layers_.list()});
+}
+
+Outcome Operations::act(const RunCredentialHelper& request, std::vector<os::UniqueFd>) {
+  return outcome(run_credential_helper(request));
+}
+
+Outcome Operations::act(const ProbeHost&, std::vector<os::UniqueFd>) {
+  return outcome(probe_host(options_));
+}
+
+void Operations::keep_house() {
+  empty_trash(layers_.trash());
+  layers_.flush();
+}
+
+void Operations::recover() {
+  layers_.recover();
+  sessions_.renew_claims();
+  for (const std::string& session : sessions_.list())
+    if (!find_running(session)) clean_up(session);
+  // A cgroup without a directory of its session has no owner.
+  const std::vector<std::string> known = sessions_.list();
+  for (const std::string& session : backend_.list())
+    if (is_session_id(session) && std::ranges::find(known, session) == known.end()) end(session);
+}
+
+}  // namespace daiv::runtime

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "os/unique_fd.hpp"
+#include "runtime/backend.hpp"
+#include "runtime/broker_options.hpp"
+#include "runtime/broker_protocol.hpp"
+#include "runtime/layer_store.hpp"
+#include "runtime/session_store.hpp"
+
+namespace daiv::runtime {
+
+// An operation's answer and the descriptors that go with it.
+struct Outcome {
+  Answer answer;
+  std::vector<os::UniqueFd> fds;
+};
+
+// What each request does. Called in a process of the operation's own, which ends afterwards.
+class Operations {
+public:
+  Operations(const BrokerOptions& options, Backend& backend);
+
+  // Never throws for what the host or the request did: that is a Failed.
+  Outcome perform(const Request& request, std::vector<os::UniqueFd> fds);
+
+  // Takes away what a creation that failed or died left behind; a sandbox that runs and has its
+  // record stays.
+  void clean_up(const std::string& session);
+  // Deletes the trash and writes layers to the disk.
+  void keep_house();
+  // Once, before the first request: undoes what an earlier broker left half done.
+  void recover();
+
+private:
+  Outcome act(const CreateSandbox& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const KillSandbox& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const RemoveSandbox& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const ListSandboxes& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const AdoptSandbox& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const UnpackLayer& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const RemoveLayers& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const ListLayers& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const RunCredentialHelper& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const ProbeHost& request, std::vector<os::UniqueFd> fds);
+
+  std::optional<Failed> refuse(const CreateSandbox& request,
+                               const std::vector<os::UniqueFd>& fds) const;
+  Outcome create(const CreateSandbox& request, os::UniqueFd agent_config);
+  std::optional<RunningAgent> find_running(const std::string& session) const;
+  void end(const std::string& session);
+
+  BrokerOptions options_;
+  Backend& backend_;
+  SessionStore sessions_;
+  LayerStore layers_;
+};
+
+}  // namespace daiv::runtime

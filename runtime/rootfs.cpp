@@ -1,0 +1,213 @@
+#include "runtime/rootfs.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <span>
+#include <vector>
+
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/mount.hpp"
+#include "runtime/attack_switches.hpp"
+#include "runtime/directory.hpp"
+#include "runtime/sandbox_plan.hpp"
+
+namespace daiv::runtime {
+namespace {
+
+using os::UniqueFd;
+
+constexpr Owner sandbox_root{0, 0};
+constexpr std::uint64_t inert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+constexpr std::uint64_t inert_read_only = inert | MOUNT_ATTR_RDONLY;
+
+const std::array<os::MountOption, 3> dev_options{
+    {{"mode", "0755"}, {"size", "65536"}, {"nr_inodes", "256"}}};
+const std::array<os::MountOption, 3> pts_options{
+    {{"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}}};
+const std::array<os::MountOption, 2> shm_options{{{"mode", "1777"}, {"size", "67108864"}}};
+const std::array<os::MountOption, 2> mask_options{{{"mode", "0555"}, {"nr_inodes", "1"}}};
+
+UniqueFd open_host(const std::string& path) { return os::open_file(path, O_PATH | O_NOFOLLOW); }
+
+// Where a mount of ours goes. Without the defence: by path, over the image's links, as
+// CVE-2021-30465 had it.
+UniqueFd open_target(const UniqueFd& root, const std::string& name) {
+  if (!defence_is_on(Defence::rooted_targets)) {
+    const UniqueFd found(::openat(root.get(), name.c_str(), O_PATH | O_CLOEXEC));
+    if (found) return os::duplicate(found);
+  }
+  return open_own_directory(root, name, 0755, sandbox_root);
+}
+
+// A filesystem of the expected kind lies at the root of `mount`, or nothing below it can be trusted
+// (CVE-2025-52881).
+void expect_filesystem(const UniqueFd& mount, long magic, const std::string& name) {
+  if (!defence_is_on(Defence::verified_mounts)) return;
+  struct statfs status{};
+  os::check(::fstatfs(mount.get(), &status), "fstatfs", name);
+  if (static_cast<long>(status.f_type) != magic) throw os::Error(EXDEV, "verify", name);
+}
+
+UniqueFd mount_new(const UniqueFd& root, const std::string& name, const std::string& type,
+                   std::span<const os::MountOption> options, std::uint64_t attributes) {
+  const UniqueFd target = open_target(root, name);
+  UniqueFd mount = os::make_mount(type, options, attributes);
+  os::attach_mount(mount, target);
+  return mount;
+}
+
+struct stat status_of(const UniqueFd& fd, const std::string& name) {
+  struct stat status{};
+  os::check(::fstat(fd.get(), &status), "fstat", name);
+  return status;
+}
+
+void expect_device(const UniqueFd& fd, const DeviceNode& node) {
+  if (!defence_is_on(Defence::verified_mounts)) return;
+  const struct stat status = status_of(fd, std::string(node.name));
+  if (!S_ISCHR(status.st_mode) || status.st_rdev != ::makedev(node.major, node.minor))
+    throw os::Error(ENODEV, "verify device", node.name);
+}
+
+// The host's /dev is still in view: we are before pivot_root, and nothing of the image is on its
+// path.
+UniqueFd clone_device(const DeviceNode& node) {
+  UniqueFd mount = os::clone_mount(open_host("/dev/" + std::string(node.name)), "");
+  expect_device(mount, node);
+  return mount;
+}
+
+// A path below a filesystem that we mounted this moment; empty where the kernel does not have it.
+UniqueFd find_masked(const UniqueFd& filesystem, const Mask& mask) {
+  try {
+    return os::open_beneath(filesystem, std::string(mask.path), O_PATH | O_NOFOLLOW);
+  } catch (const os::Error& error) {
+    if (error.error_number() == ENOENT || error.error_number() == ENOTDIR) return {};
+    throw;
+  }
+}
+
+UniqueFd make_cover(const UniqueFd& target, const Mask& mask) {
+  if (mask.kind == MaskKind::read_only) {
+    UniqueFd copy = os::clone_mount(target, "");
+    os::set_mount_attributes(copy, inert_read_only);
+    return copy;
+  }
+  if (S_ISDIR(status_of(target, std::string(mask.path)).st_mode))
+    return os::make_mount("tmpfs", mask_options, inert_read_only);
+  UniqueFd null = clone_device(device_nodes().front());
+  os::set_mount_attributes(null, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  return null;
+}
+
+// Runtimes that masked by path alone were led to mask, and to open, something else
+// (CVE-2025-31133): the path must now lead to the very mount that was put there.
+void expect_covered(const UniqueFd& filesystem, const UniqueFd& cover, const Mask& mask) {
+  if (!defence_is_on(Defence::verified_mounts)) return;
+  const UniqueFd seen = os::open_beneath(filesystem, std::string(mask.path), O_PATH | O_NOFOLLOW);
+  if (os::mount_id(seen) != os::mount_id(cover)) throw os::Error(EXDEV, "verify mask", mask.path);
+}
+
+void apply_masks(const UniqueFd& filesystem, std::span<const Mask> masks) {
+  if (!defence_is_on(Defence::masked_paths)) return;
+  for (const Mask& mask : masks) {
+    const UniqueFd target = find_masked(filesystem, mask);
+    if (!target) continue;
+    const UniqueFd cover = make_cover(target, mask);
+    os::attach_mount(cover, target);
+    expect_covered(filesystem, cover, mask);
+  }
+}
+
+void mount_proc(const UniqueFd& root) {
+  const UniqueFd proc = mount_new(root, "proc", "proc", {}, inert);
+  expect_filesystem(proc, PROC_SUPER_MAGIC, "proc");
+  apply_masks(proc, proc_masks());
+}
+
+void mount_sys(const UniqueFd& root) {
+  const UniqueFd sys = mount_new(root, "sys", "sysfs", {}, inert_read_only);
+  expect_filesystem(sys, SYSFS_MAGIC, "sysfs");
+  apply_masks(sys, sys_masks());
+  // The session's own cgroups, to be looked at: programs read their memory and processor limits
+  // there.
+  const UniqueFd target = os::open_beneath(sys, "fs/cgroup", O_PATH | O_DIRECTORY);
+  os::attach_mount(os::make_mount("cgroup2", {}, inert_read_only), target);
+}
+
+void bind_device(const UniqueFd& dev, const DeviceNode& node) {
+  const UniqueFd place =
+      os::open_at(dev, std::string(node.name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
+  os::attach_mount(clone_device(node), place);
+}
+
+void mount_dev(const UniqueFd& root) {
+  const UniqueFd dev =
+      mount_new(root, "dev", "tmpfs", dev_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  expect_filesystem(dev, TMPFS_MAGIC, "dev");
+  for (const DeviceNode& node : device_nodes()) bind_device(dev, node);
+  mount_new(dev, "pts", "devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  mount_new(dev, "shm", "tmpfs", shm_options, inert);
+  mount_new(dev, "mqueue", "mqueue", {}, inert);
+  for (const Link& link : device_links()) {
+    os::check(
+        ::symlinkat(std::string(link.target).c_str(), dev.get(), std::string(link.name).c_str()),
+        "symlinkat", link.name);
+  }
+}
+
+UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner) {
+  UniqueFd directory = defence_is_on(Defence::rooted_targets)
+                           ? open_own_directory(parent, name, 0755, owner)
+                           : open_target(parent, name);
+  const struct stat status = status_of(directory, name);
+  if (status.st_uid != owner.uid || status.st_gid != owner.gid) {
+    // An O_PATH descriptor is no ground for fchown(2), but for fchownat(2) with AT_EMPTY_PATH.
+    os::check(::fchownat(directory.get(), "", owner.uid, owner.gid, AT_EMPTY_PATH), "fchownat",
+              name);
+  }
+  return directory;
+}
+
+}  // namespace
+
+UniqueFd mount_overlay(const UniqueFd& layers, const UniqueFd& session,
+                       const std::string& options) {
+  // Overlayfs takes only mounts of the mounter's own namespace, so both must be attached somewhere;
+  // /proc is a directory that every host has and anyone may look up. The host's root is left behind
+  // with all of it.
+  os::attach_mount(session, open_host("/proc"));
+  os::attach_mount(layers, os::open_at(session, "lower", O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  os::check(::fchdir(layers.get()), "fchdir", "layers");
+  os::mount_filesystem("overlay", "../root", MS_NODEV, options);
+  return os::open_at(session, "root", O_PATH | O_DIRECTORY | O_NOFOLLOW);
+}
+
+void mount_system_directories(const UniqueFd& root) {
+  mount_proc(root);
+  mount_sys(root);
+  mount_dev(root);
+}
+
+void make_session_files(const UniqueFd& root, const CreateSandbox& request) {
+  const UniqueFd etc = open_image_directory(root, "etc", 0755, sandbox_root);
+  for (const EtcFile& file : plan_etc_files(request.hostname))
+    replace_file(etc, std::string(file.name), file.content);
+  open_image_directory(root, "tmp", 01777, sandbox_root);
+  const Owner user{request.run_uid, request.run_gid};
+  const UniqueFd workspace = open_owned(root, "workspace", user);
+  for (const char* name : {"repo", "skills", "tmp"}) open_owned(workspace, name, user);
+  const UniqueFd home = open_image_directory(root, "home", 0755, sandbox_root);
+  open_owned(home, "daiv-sandbox", user);
+}
+
+}  // namespace daiv::runtime
