@@ -37,11 +37,15 @@ def tail(text, lines=60):
 
 # --- building ---------------------------------------------------------------------------------------------------------
 
-def build(directory, *options, compiler=("gcc", "g++")):
-    """Configures and builds DIRECTORY with ./dev; the output goes to the terminal."""
+def build(directory, *options, compiler=("gcc", "g++"), select=None):
+    """Configures and builds DIRECTORY with ./dev; the output goes to the terminal.
+
+    SELECT gives the programs to build, once the tree is configured; without it everything is built.
+    """
     environment = {**os.environ, "CC": compiler[0], "CXX": compiler[1]}
-    done = subprocess.run([ROOT / "dev", "configure", directory, *options], env=environment)
-    if done.returncode != 0:
+    configured = subprocess.run([ROOT / "dev", "configure", directory, *options], env=environment)
+    targets = [os.path.relpath(program, directory) for program in select(directory)] if select else []
+    if configured.returncode != 0 or subprocess.run([ROOT / "dev", "compile", directory, *targets]).returncode != 0:
         raise RuntimeError(f"{directory.name} does not build")
 
 
@@ -83,6 +87,10 @@ def run_gtest(part, test):
             output = (expired.stdout or b"").decode(errors="replace")
             return [Result(part, test["name"], "failed", f"no end within {UNIT_TIMEOUT} s\n{tail(output)}")]
         return list(gtest_results(part, test["cmd"][0], report, done))
+
+
+def unit_programs(directory):
+    return [test["cmd"][0] for test in introspect(directory, "tests")]
 
 
 def unit_tests(part, directory):
@@ -172,11 +180,11 @@ def contract(options):
         yield Result("contract", case["name"], case["outcome"], case["text"])
 
 
-def sanitizer_build(kind):
+def sanitizer_build(kind, select=unit_programs):
     """A build with a sanitizer, unoptimised enough to compile quickly and keep its stack traces."""
     options = ["--buildtype=debug", "-Doptimization=1", f"-Db_sanitize={kind}", "-Db_lundef=false"]
     name = "build-tsan" if kind == "thread" else "build-asan"
-    build(ROOT / name, *options)
+    build(ROOT / name, *options, select=select)
     return ROOT / name
 
 
@@ -193,7 +201,7 @@ def asan(_options):
 
 def asan_integration(options):
     sanitizer_environment()
-    yield from run_pytest("asan-integration", sanitizer_build("address,undefined"), "-m", "not soak and not speed",
+    yield from run_pytest("asan-integration", sanitizer_build("address,undefined", select=None), "-m", "not soak and not speed",
                           *(["-k", options.k] if options.k else []))
 
 
@@ -222,11 +230,16 @@ def fuzz_one(program, seconds):
     return Result("fuzz", name, "passed", "")
 
 
+def fuzz_programs(directory):
+    return [target["filename"][0] for target in introspect(directory, "targets")
+            if target["type"] == "executable" and target["defined_in"].startswith(str(ROOT / "tests" / "fuzz"))]
+
+
 def fuzz(options):
     directory = ROOT / "build-fuzz"
-    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", compiler=("clang-19", "clang++-19"))
-    programs = [target["filename"][0] for target in introspect(directory, "targets")
-                if target["type"] == "executable" and target["defined_in"].startswith(str(ROOT / "tests" / "fuzz"))]
+    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", compiler=("clang-19", "clang++-19"),
+          select=fuzz_programs)
+    programs = fuzz_programs(directory)
     if not programs:
         yield Result("fuzz", "targets", "failed", "no fuzz target was built")
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
