@@ -1,6 +1,7 @@
 #include "unpack_process.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,8 +11,6 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
-
-#include <fmt/format.h>
 
 #include "os/directory_entry.hpp"
 #include "os/error.hpp"
@@ -33,12 +32,14 @@ struct Start {
 [[noreturn]] void start(const Start& plan) noexcept {
   char byte = 'u';
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC) != 0) ::_exit(101);
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC) != 0)
+    ::_exit(101);
   if (::write(plan.unshared, &byte, 1) != 1 || ::read(plan.mapped, &byte, 1) != 1) ::_exit(102);
   if (::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) ::_exit(103);
   const pid_t child = ::fork();
   if (child != 0) {
     int status = 0;
+    ::close_range(3, ~0U, 0);  // or the input's write end, inherited, would keep the input open
     if (child < 0 || ::waitpid(child, &status, 0) != child) ::_exit(104);
     ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 105);
   }
@@ -52,7 +53,8 @@ struct Start {
 
 }  // namespace
 
-UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer, images::unpack::Limits limits) {
+UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
+                             images::unpack::Limits limits) {
   os::set_owner(layer, storage_uid_base, storage_uid_base);
   const char* program = std::getenv("DAIV_UNPACK_PROGRAM");
   if (program == nullptr) throw os::Error(ENOENT, "getenv", "DAIV_UNPACK_PROGRAM");
@@ -71,7 +73,8 @@ UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& laye
   if (pid_ == 0) start(plan);
   unshared.write_end.reset();
   std::byte byte{};
-  if (os::read_some(unshared.read_end, std::span(&byte, 1)) != 1) throw os::Error(EPERM, "unshare", "unpacker");
+  if (os::read_some(unshared.read_end, std::span(&byte, 1)) != 1)
+    throw os::Error(EPERM, "unshare", "unpacker");
   for (const char* map : {"uid_map", "gid_map"}) {
     const auto file = os::open_file(fmt::format("/proc/{}/{}", pid_, map), O_WRONLY);
     os::write_full(file, fmt::format("0 {} 65536", storage_uid_base));

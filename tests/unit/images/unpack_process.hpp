@@ -8,16 +8,18 @@
 #include "images/unpack/layer_unpacker.hpp"
 #include "os/unique_fd.hpp"
 
-// Starts the real unpack program as the broker does, for tests: in user, mount, pid, net and ipc namespaces of its own,
-// as root of a range of host ids.
+// Starts the real unpack program as the broker does, for tests: in user, mount, pid, net and ipc
+// namespaces of its own, as root of a range of host ids.
 namespace daiv::test {
 
 inline constexpr std::uint32_t storage_uid_base = 1'879'048'192;
 
 class UnpackProcess {
 public:
-  // `layer`: an empty directory, whose owner becomes storage_uid_base. The program's path is in DAIV_UNPACK_PROGRAM.
-  UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer, images::unpack::Limits limits = {});
+  // `layer`: an empty directory, whose owner becomes storage_uid_base. The program's path is in
+  // DAIV_UNPACK_PROGRAM.
+  UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
+                images::unpack::Limits limits = {});
   ~UnpackProcess();
   UnpackProcess(const UnpackProcess&) = delete;
   UnpackProcess& operator=(const UnpackProcess&) = delete;

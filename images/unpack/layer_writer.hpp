@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "images/unpack/entry_policy.hpp"
+#include "images/unpack/layer_tree.hpp"
+#include "images/unpack/tar_entry.hpp"
+#include "os/unique_fd.hpp"
+
+namespace daiv::images::unpack {
+
+// Writes the entries of one layer below its directory, as overlayfs wants a lower layer (OCI image
+// spec, layer.md):
+// - of several entries with one name the last one counts; a whiteout never takes away what its own
+// layer brings;
+// - parents without an entry are root's, 0755; directories get their times last;
+// - a hard link may come before its target, but its target must be in this layer: a layer is stored
+// once, whatever
+//   lies below it in an image, so it cannot share an inode with another;
+// - devices and sockets are passed over.
+// One thread. Everything throws UnpackError with the entry's name in its text.
+class LayerWriter {
+public:
+  // Keeps a reference to `root`, an empty directory. Needs umask 0.
+  explicit LayerWriter(const os::UniqueFd& root);
+
+  void add(const TarEntry& entry, EntryData& data);
+  // Makes what had to wait for the end of the tar.
+  void finish();
+
+  [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }  // of files' data
+
+private:
+  struct WaitingLink {
+    EntryPath path;
+    EntryPath target;
+  };
+
+  void add_checked(const TarEntry& entry, EntryData& data);
+  void add_root(const TarEntry& entry);
+  void add_whiteout(const EntryPath& path, const std::string& target);
+  void add_directory(const EntryPath& path, const TarEntry& entry);
+  void add_file(const EntryPath& path, const TarEntry& entry, EntryData& data);
+  void add_symlink(const EntryPath& path, const TarEntry& entry);
+  void add_fifo(const EntryPath& path, const TarEntry& entry);
+  void add_hard_link(const EntryPath& path, const TarEntry& entry);
+  os::UniqueFd create_file(const LayerTree::Place& parent, const std::string& name, mode_t mode);
+  void write_data(const os::UniqueFd& file, const TarEntry& entry, EntryData& data);
+  static void describe(DirectoryState& state, const TarEntry& entry);
+  static void finish_node(const LayerTree::Place& parent, const std::string& name,
+                          const TarEntry& entry);
+  enum class Existing : std::uint8_t { replace, keep };
+  bool link(const WaitingLink& link, Existing existing);
+
+  LayerTree tree_;
+  std::vector<WaitingLink> waiting_;
+  std::uint64_t entries_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace daiv::images::unpack
