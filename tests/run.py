@@ -90,7 +90,11 @@ def run_gtest(part, test):
 
 
 def unit_programs(directory):
-    return [test["cmd"][0] for test in introspect(directory, "tests")]
+    """The test programs, and what they say they need."""
+    tests = introspect(directory, "tests")
+    needed = {name for test in tests for name in test.get("depends", [])}
+    return sorted({test["cmd"][0] for test in tests} |
+                  {target["filename"][0] for target in introspect(directory, "targets") if target["id"] in needed})
 
 
 def unit_tests(part, directory):
@@ -237,7 +241,8 @@ def fuzz_programs(directory):
 
 def fuzz(options):
     directory = ROOT / "build-fuzz"
-    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", compiler=("clang-19", "clang++-19"),
+    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", "-Db_sanitize=address,undefined",
+          "-Db_lundef=false", "-Dcpp_args=-fsanitize=fuzzer-no-link", compiler=("clang-19", "clang++-19"),
           select=fuzz_programs)
     programs = fuzz_programs(directory)
     if not programs:
