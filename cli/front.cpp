@@ -1,0 +1,176 @@
+#include "cli/front.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+
+#include "api/server.hpp"
+#include "cli/broker_layers.hpp"
+#include "cli/build_config.hpp"
+#include "cli/control_commands.hpp"
+#include "cli/control_server.hpp"
+#include "cli/front_settings.hpp"
+#include "images/image_service.hpp"
+#include "runtime/broker_client.hpp"
+#include "sessions/broker_host.hpp"
+#include "sessions/native_sessions.hpp"
+#include "sessions/on_pool.hpp"
+
+namespace asio = boost::asio;
+
+namespace daiv::cli {
+namespace {
+
+// Threads that wait for the broker, the database and files; and those that wait for registries.
+constexpr std::size_t pool_threads = 16;
+constexpr std::size_t pull_threads = 32;
+
+// All of the front, in order of dependence: what stands below uses what stands above.
+class Front {
+public:
+  Front(const Settings& settings, FrontParts parts);
+  ~Front();
+  Front(const Front&) = delete;
+  Front& operator=(const Front&) = delete;
+  int run();
+
+private:
+  asio::awaitable<void> serve();
+  void stop(const char* reason);
+  void watch_broker();
+  void watch_signals();
+  void say_ready();
+
+  const Settings& settings_;
+  os::UniqueFd state_lock_;
+  os::UniqueFd registry_auth_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  asio::io_context io_{1};
+  asio::thread_pool pool_{pool_threads};
+  asio::thread_pool pull_pool_{pull_threads};
+  std::stop_source stopping_;
+  runtime::BrokerClient broker_;
+  BrokerLayers layers_;
+  images::ImageService images_;
+  sessions::BrokerHost host_;
+  sessions::NativeSessions sessions_;
+  api::Server server_;
+  ControlCommands commands_;
+  asio::posix::stream_descriptor broker_pidfd_;
+  asio::signal_set signals_{io_, SIGTERM, SIGINT};
+  ControlServer control_;
+  int exit_code_ = 0;
+  std::exception_ptr failure_;
+};
+
+Front::Front(const Settings& settings, FrontParts parts)
+    : settings_(settings),
+      state_lock_(std::move(parts.state_lock)),
+      registry_auth_(std::move(parts.registry_auth)),
+      broker_(std::move(parts.broker.socket)),
+      layers_(broker_, {}),
+      images_(plan_image_settings(settings, registry_auth_), layers_),
+      host_(broker_),
+      sessions_(
+          plan_session_settings(settings), host_,
+          [this](const std::string& reference) {
+            return images_.ensure(reference, images::PullPolicy::if_missing, {},
+                                  stopping_.get_token());
+          },
+          io_.get_executor(), pool_, pull_pool_),
+      server_(plan_server_settings(settings), sessions_, io_.get_executor(), pool_),
+      commands_(images_, sessions_, broker_, io_.get_executor()),
+      broker_pidfd_(io_, parts.broker.pidfd.release()),
+      control_(std::move(parts.control_listener), parts.user.uid,
+               [this](const os::UniqueFd& client, const nlohmann::json& request,
+                      std::vector<os::UniqueFd> fds) {
+                 return commands_.carry_out(client, request, std::move(fds));
+               }) {}
+
+// What runs on the pools uses the members below them.
+Front::~Front() {
+  stopping_.request_stop();
+  control_.close();
+  pool_.join();
+  pull_pool_.join();
+}
+
+int Front::run() {
+  sessions_.start();
+  watch_broker();
+  watch_signals();
+  asio::co_spawn(io_, serve(), [this](const std::exception_ptr& error) {
+    broker_pidfd_.close();
+    signals_.cancel();
+    if (error) failure_ = error;
+  });
+  say_ready();
+  io_.run();
+  if (failure_) std::rethrow_exception(failure_);
+  return exit_code_;
+}
+
+asio::awaitable<void> Front::serve() {
+  co_await server_.run();
+  co_await sessions::on_pool(pool_, [this] { control_.close(); });
+  co_await sessions_.shut_down();
+}
+
+void Front::stop(const char* reason) {
+  spdlog::info("event=stopping reason=\"{}\"", reason);
+  stopping_.request_stop();
+  server_.stop();
+}
+
+// Without its broker the front can do nothing: it ends, and whoever supervises it starts both
+// again.
+void Front::watch_broker() {
+  broker_pidfd_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this](const boost::system::error_code& error) {
+                             if (error) return;
+                             exit_code_ = 1;
+                             stop("the broker ended");
+                           });
+}
+
+void Front::watch_signals() {
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (!error) stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  });
+}
+
+void Front::say_ready() {
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begun_);
+  spdlog::info("READY version={} address=http://{}:{} state={} start_ms={}", version,
+               settings_.host, server_.port(), settings_.state_dir, took.count());
+}
+
+}  // namespace
+
+int run_front(const Settings& settings, FrontParts parts) {
+  const pid_t broker = parts.broker.pid;
+  int exit_code = 0;
+  {
+    Front front(settings, std::move(parts));
+    exit_code = front.run();
+  }
+  // Its socket is closed now, so it ends; what it was doing it finishes first.
+  ::waitpid(broker, nullptr, 0);
+  spdlog::info("event=stopped exit_code={}", exit_code);
+  return exit_code;
+}
+
+}  // namespace daiv::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "cli/broker_process.hpp"
+#include "cli/privileges.hpp"
+#include "cli/settings.hpp"
+#include "os/unique_fd.hpp"
+
+namespace daiv::cli {
+
+// What the front gets from the time when it was root.
+struct FrontParts {
+  User user;
+  BrokerProcess broker;
+  os::UniqueFd state_lock;
+  os::UniqueFd registry_auth;  // memfd; empty: no credentials
+  os::UniqueFd control_listener;
+};
+
+// Wires images, sessions, API and control socket together and serves until SIGTERM, SIGINT or the
+// broker's end. Returns the exit code.
+int run_front(const Settings& settings, FrontParts parts);
+
+}  // namespace daiv::cli

@@ -1,0 +1,68 @@
+#include "cli/host_directories.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "cli/control_protocol.hpp"
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/socket.hpp"
+
+namespace daiv::cli {
+namespace {
+
+constexpr mode_t passable = 0711;  // the front and, for its socket, nobody else must get through
+constexpr mode_t own = 0700;
+constexpr int control_backlog = 16;
+
+void make_directory(const std::string& path, mode_t mode, uid_t uid, gid_t gid) {
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) os::throw_errno("mkdir", path);
+  const os::UniqueFd directory = os::open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  os::check(::fchown(directory.get(), uid, gid), "fchown", path);
+  os::check(::fchmod(directory.get(), mode), "fchmod", path);
+}
+
+// Parents are made as any administrator would.
+void make_root_directory(const std::string& path) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  make_directory(path, passable, 0, 0);
+}
+
+}  // namespace
+
+void make_directories(const Settings& settings, const User& front) {
+  make_root_directory(settings.state_dir);
+  make_root_directory(settings.runtime_dir);
+  const std::string base = settings.state_dir + "/front";
+  make_directory(base, own, front.uid, front.gid);
+  for (const char* name : {"/tmp", "/blobs"})
+    make_directory(base + name, own, front.uid, front.gid);
+}
+
+os::UniqueFd lock_state_directory(const Settings& settings) {
+  os::UniqueFd lock =
+      os::open_file(settings.state_dir + "/lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) os::throw_errno("flock", settings.state_dir);
+  throw std::runtime_error(
+      fmt::format("another daiv-sandbox serves {} already", settings.state_dir));
+}
+
+os::UniqueFd listen_for_control(const Settings& settings, const User& front) {
+  const std::string path = control_socket_path(settings.runtime_dir);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) os::throw_errno("unlink", path);
+  os::UniqueFd listener =
+      os::listen_unix(path, os::SocketKind::seqpacket, control_backlog);  // umask 077: 0700
+  os::check(::chown(path.c_str(), front.uid, front.gid), "chown", path);
+  return listener;
+}
+
+}  // namespace daiv::cli

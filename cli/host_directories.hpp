@@ -1,0 +1,21 @@
+#pragma once
+
+#include "cli/privileges.hpp"
+#include "cli/settings.hpp"
+#include "os/unique_fd.hpp"
+
+namespace daiv::cli {
+
+// Makes what is missing of the state and runtime directories: theirs 0711 and root's; `front` below
+// the state directory 0700 and the front's. Throws os::Error.
+void make_directories(const Settings& settings, const User& front);
+
+// Holds the state directory for this daemon while the descriptor is open. Throws std::runtime_error
+// where another daemon has it.
+os::UniqueFd lock_state_directory(const Settings& settings);
+
+// Listens on the control socket, which only `front` (and root) may open. A socket that an earlier
+// daemon left is replaced; call this with the state directory locked.
+os::UniqueFd listen_for_control(const Settings& settings, const User& front);
+
+}  // namespace daiv::cli

@@ -1,0 +1,88 @@
+#include "cli/serve.hpp"
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <utility>
+
+#include "cli/broker_process.hpp"
+#include "cli/front.hpp"
+#include "cli/host_directories.hpp"
+#include "cli/logging.hpp"
+#include "cli/privileges.hpp"
+#include "cli/program_paths.hpp"
+#include "os/error.hpp"
+#include "os/io.hpp"
+#include "os/memfd.hpp"
+
+namespace daiv::cli {
+namespace {
+
+constexpr std::size_t max_auth_file_bytes = 1U << 20;
+
+bool refuse(const LoadedSettings& loaded) {
+  std::vector<std::string> reasons = loaded.errors;
+  for (auto& conflict : find_conflicts(loaded.settings)) reasons.push_back(std::move(conflict));
+  if (::geteuid() != 0)
+    reasons.emplace_back(
+        "serve must be started by root: it gives up its rights once the broker runs");
+  for (const auto& reason : reasons) fmt::print(stderr, "daiv-sandbox: {}\n", reason);
+  return !reasons.empty();
+}
+
+// Root's registry credentials, copied unread into a sealed memfd, since the front may not open the
+// file. Empty where there is none.
+os::UniqueFd copy_registry_auth(const std::string& configured) {
+  std::string path = configured;
+  if (path.empty()) {
+    const passwd* root = ::getpwuid(0);
+    path = fmt::format("{}/.docker/config.json", root != nullptr ? root->pw_dir : "/root");
+  }
+  try {
+    return os::make_sealed_memfd("registry-auth", os::read_file(path, max_auth_file_bytes));
+  } catch (const os::Error& error) {
+    if (!configured.empty() || (error.error_number() != ENOENT && error.error_number() != ENOTDIR))
+      throw;
+    return {};
+  }
+}
+
+FrontParts prepare_as_root(const Settings& settings) {
+  FrontParts parts;
+  parts.user = find_user(settings.user);
+  const ProgramPaths programs = find_programs();
+  make_directories(settings, parts.user);
+  parts.state_lock = lock_state_directory(settings);
+  parts.registry_auth = copy_registry_auth(settings.registry_auth_file);
+  parts.control_listener = listen_for_control(settings, parts.user);
+  parts.broker =
+      start_broker(plan_broker_arguments(settings, parts.user, programs), programs.broker);
+  raise_descriptor_limit();
+  return parts;
+}
+
+}  // namespace
+
+int serve(const LoadedSettings& loaded) {
+  if (refuse(loaded)) return 1;
+  ::umask(077);
+  set_up_logging(loaded.settings.log_level, loaded.settings.log_format);
+  for (const auto& warning : loaded.warnings) spdlog::warn("{}", warning);
+  for (const auto& remark : find_remarks(loaded)) spdlog::warn("{}", remark);
+  try {
+    FrontParts parts = prepare_as_root(loaded.settings);
+    become_user(parts.user);
+    return run_front(loaded.settings, std::move(parts));
+  } catch (const std::exception& error) {  // the end of the program's work
+    spdlog::critical("event=serve_failed error=\"{}\"", error.what());
+    return 1;
+  }
+}
+
+}  // namespace daiv::cli
