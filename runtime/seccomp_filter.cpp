@@ -43,7 +43,8 @@ void add(const Filter& filter, std::uint32_t action, int number, scmp_arg_cmp co
 }
 
 // New namespaces are refused, threads and processes are not. The filter can't look into clone3's
-// structure, and every C library goes back to clone where that one is missing.
+// structure, and every C library goes back to clone where that one is missing: clone3 is in no
+// list, so it answers ENOSYS.
 void add_clone_rules(const Filter& filter) {
   constexpr scmp_datum_t new_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
                                           CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |
@@ -56,21 +57,17 @@ void add_clone_rules(const Filter& filter) {
     add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone),
         scmp_arg_cmp{0, SCMP_CMP_MASKED_EQ, flag, flag});
   }
-  add(filter, SCMP_ACT_ERRNO(ENOSYS), "clone3");
 }
 
 // AF_ALG is a wide and little used way into the kernel's ciphers, AF_VSOCK leads past the network
-// namespace to the hypervisor. i386's socketcall hides the family behind a pointer, so it is
-// missing altogether.
+// namespace to the hypervisor: both get the filter's default. i386's socketcall hides the family
+// behind a pointer, so it is missing altogether.
 void add_socket_rules(const Filter& filter) {
   static_assert(AF_ALG == 38 && AF_VSOCK == 40);
-  for (const int family : {AF_ALG, AF_VSOCK}) {
-    add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket),
-        scmp_arg_cmp{0, SCMP_CMP_EQ, static_cast<scmp_datum_t>(family), 0});
-  }
-  add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), scmp_arg_cmp{0, SCMP_CMP_LT, AF_ALG, 0});
-  add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), scmp_arg_cmp{0, SCMP_CMP_EQ, AF_ALG + 1, 0});
-  add(filter, SCMP_ACT_ALLOW, SCMP_SYS(socket), scmp_arg_cmp{0, SCMP_CMP_GT, AF_VSOCK, 0});
+  const int number = SCMP_SYS(socket);
+  add(filter, SCMP_ACT_ALLOW, number, scmp_arg_cmp{0, SCMP_CMP_LT, AF_ALG, 0});
+  add(filter, SCMP_ACT_ALLOW, number, scmp_arg_cmp{0, SCMP_CMP_EQ, AF_ALG + 1, 0});
+  add(filter, SCMP_ACT_ALLOW, number, scmp_arg_cmp{0, SCMP_CMP_GT, AF_VSOCK, 0});
 }
 
 // Other personalities switch off address randomisation or bring back old system calls
