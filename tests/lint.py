@@ -73,7 +73,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--base", help="only sources that differ from this commit")
-    parser.add_argument("--seconds", type=int, default=480, help="time box of clang-tidy")
+    parser.add_argument("--seconds", type=int, default=240, help="time box of clang-tidy")
     options = parser.parse_args()
     cpp = git_files("*.cpp", "*.hpp", base=options.base)
     scripts = ["dev", ".ci/run", *git_files("*.sh")]
