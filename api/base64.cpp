@@ -38,15 +38,19 @@ std::expected<std::string, std::string> decode_base64(std::string_view text) {
   std::uint32_t bits = 0;
   std::size_t place = 0;  // of the next character in its group of four
   std::size_t pads = 0;
+  bool foreign = false;  // reported last: what binascii finds wrong too keeps its words
   for (const char c : text) {
     if (c == '=') {
-      if (place >= 2 && place + ++pads >= 4) return out;
+      if (place >= 2 && place + ++pads >= 4) {
+        place = 0;
+        break;
+      }
       continue;
     }
     const std::uint8_t value = values[static_cast<unsigned char>(c)];
     if (value == no_digit) {
-      if (is_space(c)) continue;
-      return std::unexpected("Only base64 data is allowed");
+      foreign = foreign || !is_space(c);
+      continue;
     }
     pads = 0;
     bits = (bits << 6U) | value;
@@ -57,6 +61,7 @@ std::expected<std::string, std::string> decode_base64(std::string_view text) {
   }
   if (place == 1) return std::unexpected(not_alone(out.size() / 3 * 4 + 1));
   if (place != 0) return std::unexpected("Incorrect padding");
+  if (foreign) return std::unexpected("Only base64 data is allowed");
   return out;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -28,8 +30,8 @@ private:
   std::string text_;
 };
 
-// Sessions in memory. Commands: "hang" never ends by itself, "crash" throws an internal error, "big
-// N" prints N bytes, any other prints itself.
+// Sessions in memory. Commands: "hang" ends when release() is called, "crash" throws an internal
+// error, "big N" prints N bytes, any other prints itself. Used on the server's thread alone.
 class FakeService final : public sessions::SessionService {
 public:
   using Task = boost::asio::awaitable<void>;
@@ -99,6 +101,8 @@ public:
     co_return;
   }
 
+  void release() { released_->cancel(); }
+
   [[nodiscard]] bool exists(const std::string& id) const override { return sessions.contains(id); }
   [[nodiscard]] Counts counts() const override { return {sessions.size(), 0}; }
 
@@ -140,16 +144,20 @@ private:
 
   Task hang() {
     boost::asio::any_io_executor executor = co_await boost::asio::this_coro::executor;
-    boost::asio::steady_timer timer(executor, boost::asio::steady_timer::time_point::max());
+    released_ = std::make_unique<boost::asio::steady_timer>(
+        executor, boost::asio::steady_timer::time_point::max());
     ++hanging;
-    try {
-      co_await timer.async_wait(boost::asio::use_awaitable);
-    } catch (...) {
-      --hanging;
-      ++cancelled;
-      throw;
-    }
+    const auto outcome =
+        co_await released_->async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+    --hanging;
+    static_cast<void>(outcome);
+    const auto state = co_await boost::asio::this_coro::cancellation_state;
+    if (state.cancelled() == boost::asio::cancellation_type::none) co_return;
+    ++cancelled;
+    throw boost::system::system_error(boost::asio::error::operation_aborted);
   }
+
+  std::unique_ptr<boost::asio::steady_timer> released_;
 };
 
 }  // namespace daiv::api::test
