@@ -23,7 +23,10 @@ Leaf::Leaf(os::UniqueFd directory, std::string name)
       events_(os::open_at(directory_, "cgroup.events", O_RDONLY)),
       name_(std::move(name)) {}
 
-void Leaf::kill() const { os::write_value(directory_, "cgroup.kill", "1"); }
+void Leaf::kill() {
+  os::write_value(directory_, "cgroup.kill", "1");
+  killed_ = true;
+}
 
 bool Leaf::empty() const {
   std::array<char, 256> text{};
@@ -53,7 +56,7 @@ Leaf Cgroups::make(const std::string& name) {
 std::optional<Leaf> Cgroups::take() {
   if (!workers_) return std::nullopt;
   for (auto leaf = used_.begin(); leaf != used_.end(); ++leaf) {
-    if (!leaf->empty()) continue;
+    if (leaf->killed() || !leaf->empty()) continue;
     std::optional<Leaf> taken(std::move(*leaf));
     used_.erase(leaf);
     return taken;
@@ -67,13 +70,13 @@ std::optional<Leaf> Cgroups::take() {
 
 void Cgroups::give_back(Leaf leaf) {
   used_.push_back(std::move(leaf));
-  if (used_.size() > max_spare_leaves) sweep();
+  if (used_.size() > max_spare_leaves || used_.back().killed()) sweep();
 }
 
 void Cgroups::sweep() {
   std::size_t spare = 0;
   std::erase_if(used_, [&](const Leaf& leaf) {
-    if (!leaf.empty() || ++spare <= max_spare_leaves) return false;
+    if (!leaf.empty() || (!leaf.killed() && ++spare <= max_spare_leaves)) return false;
     return ::unlinkat(session_.get(), leaf.name().c_str(), AT_REMOVEDIR) == 0;
   });
 }

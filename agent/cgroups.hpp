@@ -19,7 +19,11 @@ public:
 
   // Kills all processes in it, also those that are being forked meanwhile (cgroup.kill,
   // Linux 5.14).
-  void kill() const;
+  void kill();
+  // It was killed once: it takes no new processes. Seen on Linux 6.18: what is born into such a
+  // cgroup by CLONE_INTO_CGROUP is killed at once, as if it had been forked while the kill was
+  // going on.
+  [[nodiscard]] bool killed() const noexcept { return killed_; }
   // No living process is in it (cgroup.events, populated); zombies don't count.
   [[nodiscard]] bool empty() const;
 
@@ -27,6 +31,7 @@ private:
   os::UniqueFd directory_;
   os::UniqueFd events_;
   std::string name_;
+  bool killed_ = false;
 };
 
 // The session's cgroup, reached by descriptor alone: the agent moves itself into the leaf `agent`,

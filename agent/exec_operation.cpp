@@ -223,6 +223,8 @@ bool ExecOperation::tree_is_gone() {
 
 void ExecOperation::after_kill() {
   if (phase_ != Phase::killing || !tree_is_gone()) return;
+  context_.reaper
+      .reap();  // zombies count against RLIMIT_NPROC, and the next command follows at once
   // Only now is the pipe complete; what is in it belongs to the answer.
   if (!front_gone_) pump();
   if (channel_.blocked()) return;
