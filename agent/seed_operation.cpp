@@ -26,18 +26,50 @@ void start_cleaning(Context& context) {
 
 SeedOperation::SeedOperation(Context& context, os::UniqueFd connection, std::uint32_t length,
                              EndCallback on_end)
-    : context_(context), connection_(std::move(connection)), on_end_(std::move(on_end)) {
-  if (context_.seeding) throw os::Error(EBUSY, "seed", "another seed is running");
+    : context_(context),
+      connection_(std::move(connection)),
+      length_(length),
+      on_end_(std::move(on_end)) {
   // Shared with the child, which blocks; the agent itself only sends a few bytes with MSG_DONTWAIT.
   os::check(::fcntl(connection_.get(), F_SETFL, O_RDWR), "fcntl F_SETFL", "connection");
+  if (context_.seeding)
+    observer_ = context_.reaper.subscribe([this] { start_if_free(); });
+  else
+    start();
+}
+
+void SeedOperation::start_if_free() {
+  if (context_.seeding) return;
+  context_.reaper.unsubscribe(std::exchange(observer_, 0));
+  if (context_.terminating) {
+    fail("the session is being ended");
+    return on_end_();
+  }
+  try {
+    start();
+  } catch (const os::Error& error) {
+    fail(error.what());
+    on_end_();
+  }
+}
+
+void SeedOperation::start() {
   child_ = os::check(::fork(), "fork", "seed");
-  if (child_ == 0) run_seed_child(context_, std::move(connection_), length);
+  if (child_ == 0) run_seed_child(context_, std::move(connection_), length_);
   context_.seeding = true;
   context_.workers.insert(child_);
   context_.reaper.expect(child_, [this](ExecOutcome outcome, int code) { on_exit(outcome, code); });
 }
 
+void SeedOperation::fail(std::string_view message) {
+  const auto frame = make_frame(static_cast<std::uint8_t>(AnswerType::failed),
+                                Failed{std::string(message)}.encode());
+  [[maybe_unused]] const auto ignored =
+      ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 SeedOperation::~SeedOperation() {
+  if (observer_ != 0) context_.reaper.unsubscribe(observer_);
   if (child_ == 0) return;
   context_.reaper.forget(child_);
   ::kill(child_, SIGKILL);
@@ -48,10 +80,7 @@ void SeedOperation::on_exit(ExecOutcome outcome, int code) {
   context_.seeding = false;
   child_ = 0;
   if (outcome != ExecOutcome::exited || code != 0) {
-    const auto frame = make_frame(static_cast<std::uint8_t>(AnswerType::failed),
-                                  Failed{"the seed was interrupted"}.encode());
-    [[maybe_unused]] const auto ignored =
-        ::send(connection_.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    fail("the seed was interrupted");
     if (!context_.terminating) start_cleaning(context_);
   }
   on_end_();

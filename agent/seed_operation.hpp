@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "agent/context.hpp"
 #include "os/unique_fd.hpp"
 
@@ -10,18 +13,25 @@ namespace daiv::agent {
 // `failed`, and what it left is cleaned up.
 class SeedOperation final : public Operation {
 public:
-  // `connection` stands before the SeedRequest's payload of `length` bytes. Throws os::Error.
+  // `connection` stands before the SeedRequest's payload of `length` bytes. One at a time: it waits
+  // for an earlier seed's child to end (which has answered, but may not have been reaped yet).
+  // Throws os::Error.
   SeedOperation(Context& context, os::UniqueFd connection, std::uint32_t length,
                 EndCallback on_end);
   ~SeedOperation() override;
 
 private:
+  void start();
+  void start_if_free();
+  void fail(std::string_view message);
   void on_exit(ExecOutcome outcome, int code);
 
   Context& context_;
   os::UniqueFd connection_;
+  std::uint32_t length_;
   EndCallback on_end_;
   pid_t child_ = 0;
+  std::uint64_t observer_ = 0;
 };
 
 }  // namespace daiv::agent
