@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+
+#include "api/chunk_decoder.hpp"
 
 namespace daiv::api {
 namespace {
@@ -13,7 +16,7 @@ using beast::error_code;
 
 HttpFault malformed() { return {400, "Invalid HTTP request received."}; }
 
-// Hands what Beast finds to a RequestHead and a body buffer.
+// Hands what Beast finds in a head to a RequestHead.
 class Grammar : public beast::http::basic_parser<true> {
 public:
   Grammar() {
@@ -22,7 +25,6 @@ public:
   }
 
   RequestHead head;
-  std::string* body = nullptr;
 
 private:
   static constexpr std::uint32_t max_any_head = 1U << 20;  // RequestParser has the real limit
@@ -36,17 +38,14 @@ private:
   void on_response_impl(int, beast::string_view, int, error_code&) override {}
   void on_field_impl(beast::http::field, beast::string_view name, beast::string_view value,
                      error_code&) override {
-    if (!is_header_done()) head.fields.emplace_back(std::string(name), std::string(value));
+    head.fields.emplace_back(std::string(name), std::string(value));
   }
   void on_header_impl(error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
-  std::size_t on_body_impl(beast::string_view bytes, error_code&) override {
-    body->append(bytes.data(), bytes.size());
-    return bytes.size();
-  }
+  // Never called: only the head is given to this parser.
+  std::size_t on_body_impl(beast::string_view bytes, error_code&) override { return bytes.size(); }
   void on_chunk_header_impl(std::uint64_t, beast::string_view, error_code&) override {}
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view bytes, error_code&) override {
-    body->append(bytes.data(), bytes.size());
     return bytes.size();
   }
   void on_finish_impl(error_code&) override {}
@@ -136,10 +135,12 @@ public:
   explicit Impl(HeadLimits limits) : limits_(limits) {}
 
   std::expected<std::size_t, HttpFault> feed(std::string_view bytes, std::string& body) {
-    grammar_.body = &body;
-    return grammar_.is_header_done() ? feed_body(bytes) : feed_head(bytes);
+    return grammar_.is_header_done() ? feed_body(bytes, body) : feed_head(bytes);
   }
 
+  [[nodiscard]] bool done() const noexcept {
+    return grammar_.is_header_done() && (chunks_ ? chunks_->done() : remaining_ == 0);
+  }
   [[nodiscard]] const Grammar& grammar() const noexcept { return grammar_; }
 
 private:
@@ -169,27 +170,27 @@ private:
     const std::size_t hosts = count_fields(head, "Host");
     if (hosts > 1 || (hosts == 0 && head.version == HttpVersion::http_1_1)) return false;
     head.keep_alive = grammar_.keep_alive();
+    remaining_ = head.content_length.value_or(0);
+    if (head.has_body && !head.content_length) chunks_.emplace(limits_.max_chunk_head_bytes);
     return true;
   }
 
-  std::expected<std::size_t, HttpFault> feed_body(std::string_view bytes) {
-    std::size_t used = 0;
-    while (!grammar_.is_done() && used < bytes.size()) {
-      const std::string_view rest = bytes.substr(used);
-      error_code error;
-      const std::size_t step = grammar_.put(boost::asio::buffer(rest.data(), rest.size()), error);
-      used += step;
-      if (error && error != beast::http::error::need_more) return std::unexpected(malformed());
-      if (step == 0) break;
+  std::expected<std::size_t, HttpFault> feed_body(std::string_view bytes, std::string& body) {
+    if (chunks_) {
+      const auto used = chunks_->feed(bytes, body);
+      if (!used) return std::unexpected(malformed());
+      return *used;
     }
-    // Data of a chunk is always taken, so that what is left is the head of one, or trailers.
-    if (!grammar_.is_done() && bytes.size() - used > limits_.max_chunk_head_bytes)
-      return std::unexpected(malformed());
-    return used;
+    const std::size_t size = std::min<std::uint64_t>(remaining_, bytes.size());
+    body += bytes.substr(0, size);
+    remaining_ -= size;
+    return size;
   }
 
   HeadLimits limits_;
-  Grammar grammar_;
+  Grammar grammar_;  // for the head alone
+  std::optional<ChunkDecoder> chunks_;
+  std::uint64_t remaining_ = 0;  // of a body with a length
 };
 
 RequestParser::RequestParser(HeadLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
@@ -202,7 +203,7 @@ std::expected<std::size_t, HttpFault> RequestParser::feed(std::string_view bytes
   return impl_->feed(bytes, body);
 }
 bool RequestParser::head_done() const noexcept { return impl_->grammar().is_header_done(); }
-bool RequestParser::done() const noexcept { return impl_->grammar().is_done(); }
+bool RequestParser::done() const noexcept { return impl_->done(); }
 const RequestHead& RequestParser::head() const noexcept { return impl_->grammar().head; }
 
 }  // namespace daiv::api

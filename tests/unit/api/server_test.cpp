@@ -162,7 +162,7 @@ TEST_F(ServerTest, EndsALongAnswerToAnOldClientByClosing) {
   Client client(port);
   client.send(
       "POST /session/s/ HTTP/1.0\r\nX-API-Key: key\r\nContent-Type: application/json\r\n"
-      "Connection: keep-alive\r\nContent-Length: 25\r\n\r\n{\"commands\":[\"big 300000\"]}");
+      "Connection: keep-alive\r\nContent-Length: 27\r\n\r\n{\"commands\":[\"big 300000\"]}");
   const std::string all = client.read_to_end();
   EXPECT_FALSE(all.contains("chunked"));
   EXPECT_TRUE(all.contains("connection: close"));
