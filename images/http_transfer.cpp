@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_head_bytes = std::size_t{256} << 10U;
-constexpr std::size_t min_progress_bytes = 1024;
+constexpr std::size_t min_progress_bytes = std::size_t{16} << 10U;
 constexpr std::size_t max_idle_connections = 16;
 constexpr long receive_buffer_bytes = 256L << 10;
 constexpr std::chrono::milliseconds longest_poll{1000};

@@ -70,12 +70,12 @@ struct HttpResult {
 [[nodiscard]] std::string_view describe(TransferEnd end);
 
 struct HttpSettings {
-  std::string https_proxy;
-  std::string http_proxy;
-  std::string no_proxy;
-  std::vector<std::string>
-      certs_dirs;  // <dir>/<host:port>/{*.crt,*.cert,*.key}, as dockerd(8) reads them
-  std::string user_agent;
+  std::string https_proxy = {};
+  std::string http_proxy = {};
+  std::string no_proxy = {};
+  // <dir>/<host:port>/{*.crt,*.cert,*.key}, as dockerd(8) reads them.
+  std::vector<std::string> certs_dirs = {};
+  std::string user_agent = {};
   std::chrono::milliseconds no_progress_limit{60'000};
   std::chrono::milliseconds connect_timeout{15'000};
 };
@@ -90,7 +90,7 @@ public:
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
 
-  // Performs `request`. Progress is at least 1 KiB (or the end) within the no-progress limit; time
+  // Performs `request`. Progress is at least 16 KiB (or the end) within the no-progress limit; time
   // that the receiver takes does not count. Throws os::Error where libcurl itself fails, and what
   // the receiver throws.
   HttpResult perform(const HttpRequest& request, HttpReceiver& receiver,

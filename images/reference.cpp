@@ -159,7 +159,8 @@ std::expected<Reference, ParseError> parse_reference(std::string_view text) {
   const auto colon = rest.find(':');
   const auto path = rest.substr(0, colon);
   if (has_upper(path)) return refuse(text, "the repository name must be lower case");
-  if (!is_domain(domain)) return refuse(text, "the registry's name is malformed");
+  if (domain.size() > max_domain_length || !is_domain(domain))
+    return refuse(text, "the registry's name is malformed");
   if (!is_path(path)) return refuse(text, "the repository name is malformed");
   if (path.size() > max_repository_length) {
     return refuse(text, fmt::format("the repository name has more than {} characters",

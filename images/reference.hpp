@@ -11,6 +11,8 @@
 namespace daiv::images {
 
 inline constexpr std::size_t max_repository_length = 255;
+inline constexpr std::size_t max_domain_length =
+    300;  // DNS allows 253 (RFC 1035 §2.3.4), and a port
 inline constexpr std::size_t max_tag_length = 128;
 // Longer than any valid reference; more is refused unread.
 inline constexpr std::size_t max_reference_length = 1024;

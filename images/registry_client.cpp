@@ -95,7 +95,7 @@ struct RegistryClient::Impl {
   Resolved resolve_from(const PullSource& source, const Reference& reference,
                         const std::stop_token& stop);
   void add_config(Resolved& image, const std::string& name, const std::stop_token& stop);
-  std::optional<Digest> head_digest(const PullSource& source, const std::string& tag,
+  std::optional<Digest> head_digest(const PullSource& source, const Reference& reference,
                                     const std::stop_token& stop);
 
   [[noreturn]] static void invalid(const std::string& image, std::string_view why) {
@@ -258,16 +258,19 @@ void RegistryClient::Impl::add_config(Resolved& image, const std::string& name,
 }
 
 std::optional<Digest> RegistryClient::Impl::head_digest(const PullSource& source,
-                                                        const std::string& tag,
+                                                        const Reference& reference,
                                                         const std::stop_token& stop) {
   RegistryAuth::Attempts attempts;
   const auto document = requester.fetch({.source = source,
                                          .method = HttpMethod::head,
-                                         .path = "manifests/" + tag,
+                                         .path = "manifests/" + reference.tag,
                                          .headers = {accept_header()}},
                                         0, attempts, stop);
-  if (document.result.end != TransferEnd::complete || document.result.head.status != 200)
-    return std::nullopt;
+  if (document.result.end != TransferEnd::complete) {
+    throw registry_error(source, document.result,
+                         {.image = reference.string(), .used_credentials = false, .note = {}});
+  }
+  if (document.result.head.status != 200) return std::nullopt;
   const auto field = document.result.head.find("docker-content-digest");
   const auto digest = field ? Digest::parse(*field) : std::unexpected(ParseError{});
   if (!digest) return std::nullopt;
@@ -303,7 +306,7 @@ Digest RegistryClient::resolve_digest(const Reference& reference, std::stop_toke
   if (reference.digest) return *reference.digest;
   return impl_->ask_each(reference, [&](const PullSource& source) {
     // HEAD does not count against Docker Hub's limit of pulls; whoever can't answer it gets a GET.
-    if (const auto digest = impl_->head_digest(source, reference.tag, stop)) return *digest;
+    if (const auto digest = impl_->head_digest(source, reference, stop)) return *digest;
     return impl_->fetch_manifest(source, reference, reference.tag, std::nullopt, stop).digest;
   });
 }

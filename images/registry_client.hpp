@@ -72,7 +72,8 @@ RegistrySettings registry_settings(const ImageSettings& settings, LayerBackend& 
 // Pulls from registries (OCI distribution spec 1.1, Docker registry HTTP API V2). Thread-safe:
 // layers are fetched by several threads at once; every call blocks. Connections and tokens are kept
 // between calls; files of credentials and mirrors are read anew by each resolve(). Everything
-// throws ImageError with a text for the user that has no secret in it, `cancelled` after a stop.
+// throws ImageError with a text for the user that has no secret in it, `cancelled` after a stop;
+// os::Error where this host itself fails.
 class RegistryClient {
 public:
   explicit RegistryClient(RegistrySettings settings);
