@@ -130,7 +130,9 @@ public:
     std::uint64_t layers = 0;
     std::uint64_t freed_bytes = 0;
   };
-  enum class PruneScope { unreferenced_layers, unused_images };
+  // `above_watermark`: unused images, least recently used first, until the file system is used no more than
+  // prune_above_used_fraction; whoever runs the service calls it now and then.
+  enum class PruneScope { unreferenced_layers, unused_images, above_watermark };
   PruneReport prune(PruneScope scope, const std::function<std::vector<std::string>()>& in_use);
 
 private:
