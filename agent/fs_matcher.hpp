@@ -59,6 +59,7 @@ private:
   Found find_with_literal(std::string_view text, std::size_t from, Line& line);
   Found find_line_by_line(std::string_view text, std::size_t from, Line& line);
   Found match_line(std::string_view line);
+  int match_hard_line(std::string_view line);
 
   const CompiledPattern::Code& code_;
   std::unique_ptr<Scratch> scratch_;

@@ -1,5 +1,6 @@
 #include "agent/fs_replace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -31,7 +32,8 @@ std::size_t find_next(std::string_view text, std::string_view old_text, std::siz
 
 std::size_t step_after(std::string_view text, std::string_view old_text, std::size_t at) {
   if (!old_text.empty()) return at + old_text.size();
-  return at == text.size() ? at + 1 : at + decode_utf8(text.substr(at)).length;
+  if (at == text.size()) return at + 1;
+  return at + std::max<std::size_t>(decode_utf8(text.substr(at)).length, 1);
 }
 
 std::uint64_t count_occurrences(std::string_view text, std::string_view old_text) {
