@@ -1,0 +1,154 @@
+#include "cli/settings.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "cli/settings_listing.hpp"
+#include "os/io.hpp"
+
+namespace daiv::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SettingsTest : testing::Test {
+  SettingsTest() {
+    std::string name = (fs::temp_directory_path() / "daiv-settings.XXXXXX").string();
+    directory = ::mkdtemp(name.data());
+    sources.secrets_dir = directory + "/secrets";
+    sources.credentials_dir = directory + "/credentials";
+    sources.settings_file = directory + "/daiv-sandbox.env";
+    fs::create_directory(sources.secrets_dir);
+    fs::create_directory(sources.credentials_dir);
+  }
+  ~SettingsTest() override { fs::remove_all(directory); }
+  static void write(const std::string& path, const std::string& content) {
+    std::ofstream(path) << content;
+  }
+  [[nodiscard]] LoadedSettings load() const { return load_settings(sources); }
+  [[nodiscard]] std::string api_key() const { return load().settings.api_key; }
+
+  std::string directory;
+  SettingSources sources;
+};
+
+TEST_F(SettingsTest, EveryDefaultIsAccepted) {
+  const LoadedSettings loaded = load();
+  EXPECT_TRUE(loaded.errors.empty());
+  EXPECT_TRUE(loaded.warnings.empty());
+  EXPECT_EQ(loaded.settings.port, 8000);
+  EXPECT_EQ(loaded.settings.api_v1_str, "/api/v1");
+  EXPECT_EQ(loaded.settings.run_uid, 1000U);
+  EXPECT_EQ(loaded.settings.uid_start, 0x70000000U);
+  EXPECT_EQ(loaded.settings.session_lock_wait, Milliseconds(30000));
+  EXPECT_EQ(loaded.settings.max_output_bytes, 32U << 20);
+  EXPECT_EQ(loaded.settings.fs_prune_dirs.size(), 29U);
+  EXPECT_EQ(loaded.settings.fs_prune_dirs.front(), ".git");
+}
+
+TEST_F(SettingsTest, NamesAreUniqueAndDocumented) {
+  std::set<std::string> names;
+  for (const auto& spec : settings_table()) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+    EXPECT_TRUE(spec.name.starts_with("DAIV_SANDBOX_"));
+    EXPECT_FALSE(spec.meaning.empty()) << spec.name;
+    EXPECT_FALSE(spec.accepted.empty()) << spec.name;
+  }
+}
+
+TEST_F(SettingsTest, TheEnvironmentWinsThenCredentialsThenSecretsThenTheFile) {
+  write(sources.settings_file, "# comment\nDAIV_SANDBOX_API_KEY=\"file\"\n");
+  EXPECT_EQ(api_key(), "file");
+  write(sources.secrets_dir + "/DAIV_SANDBOX_API_KEY", "secret\n");
+  EXPECT_EQ(api_key(), "secret");
+  write(sources.credentials_dir + "/daiv_sandbox_api_key", "credential\n");
+  EXPECT_EQ(api_key(), "credential");
+  sources.environment = {"DAIV_SANDBOX_API_KEY=environment", "OTHER=x"};
+  EXPECT_EQ(api_key(), "environment");
+}
+
+TEST_F(SettingsTest, AnEmptyValueCountsAsUnset) {
+  write(sources.settings_file, "DAIV_SANDBOX_API_KEY=file\n");
+  sources.environment = {"DAIV_SANDBOX_API_KEY=", "DAIV_SANDBOX_PORT="};
+  EXPECT_EQ(api_key(), "file");
+  EXPECT_EQ(load().settings.port, 8000);
+}
+
+TEST_F(SettingsTest, ABadValueSaysNameValueAndWhatIsAccepted) {
+  for (const std::string bad :
+       {"DAIV_SANDBOX_PORT=70000", "DAIV_SANDBOX_PORT=-1", "DAIV_SANDBOX_PORT=80x",
+        "DAIV_SANDBOX_REAPER_ENABLED=maybe", "DAIV_SANDBOX_LOG_LEVEL=LOUD",
+        "DAIV_SANDBOX_COMMAND_TIMEOUT=-3", "DAIV_SANDBOX_COMMAND_TIMEOUT=nan",
+        "DAIV_SANDBOX_SENTRY_TRACES_SAMPLE_RATE=1.5", "DAIV_SANDBOX_STATE_DIR=relative",
+        "DAIV_SANDBOX_UID_START=1000", "DAIV_SANDBOX_RUN_UID=65535"}) {
+    sources.environment = {bad};
+    const LoadedSettings loaded = load();
+    ASSERT_EQ(loaded.errors.size(), 1U) << bad;
+    EXPECT_TRUE(loaded.errors[0].starts_with(bad)) << loaded.errors[0];
+    EXPECT_NE(loaded.errors[0].find("expected "), std::string::npos);
+  }
+}
+
+TEST_F(SettingsTest, AcceptsWhatTheDockerVariantAccepts) {
+  sources.environment = {
+      "DAIV_SANDBOX_REAPER_ENABLED=False", "DAIV_SANDBOX_SESSION_LOCK_WAIT_SECONDS=0.5",
+      "DAIV_SANDBOX_FS_PRUNE_DIRS= a, b ,,*.c", "DAIV_SANDBOX_ENVIRONMENT=local"};
+  const LoadedSettings loaded = load();
+  EXPECT_TRUE(loaded.errors.empty());
+  EXPECT_EQ(loaded.settings.reaper_enabled, Switch::off);
+  EXPECT_EQ(loaded.settings.session_lock_wait, Milliseconds(500));
+  EXPECT_EQ(loaded.settings.fs_prune_dirs, (std::vector<std::string>{"a", "b", "*.c"}));
+  EXPECT_EQ(loaded.settings.environment, Environment::local);
+}
+
+TEST_F(SettingsTest, AnUnknownNameNamesTheNearestKnownOne) {
+  sources.environment = {"DAIV_SANDBOX_API_KEI=x", "UNRELATED=y"};
+  const LoadedSettings loaded = load();
+  ASSERT_EQ(loaded.warnings.size(), 1U);
+  EXPECT_NE(loaded.warnings[0].find("DAIV_SANDBOX_API_KEI"), std::string::npos);
+  EXPECT_NE(loaded.warnings[0].find("DAIV_SANDBOX_API_KEY"), std::string::npos);
+}
+
+TEST_F(SettingsTest, ConflictsStopTheStart) {
+  const std::string key = "DAIV_SANDBOX_API_KEY=k";
+  const auto conflicts = [&](std::vector<std::string> environment) {
+    sources.environment = std::move(environment);
+    return find_conflicts(load().settings);
+  };
+  EXPECT_TRUE(conflicts({key}).empty());
+  EXPECT_EQ(conflicts({}).size(), 1U) << "no key";
+  for (const char* setting :
+       {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=redis://x",
+        "DAIV_SANDBOX_TLS_CERT_FILE=/x", "DAIV_SANDBOX_EGRESS_CA_CERT_FILE=/x",
+        "DAIV_SANDBOX_UID_START=4294901760"}) {
+    EXPECT_EQ(conflicts({key, setting}).size(), 1U) << setting;
+  }
+}
+
+TEST_F(SettingsTest, WhatHasNoEffectYetIsSaid) {
+  sources.environment = {"DAIV_SANDBOX_SENTRY_DSN=https://x@y/1",
+                         "DAIV_SANDBOX_EGRESS_PROXY_CPUS=1", "DAIV_SANDBOX_PORT=1"};
+  EXPECT_EQ(find_remarks(load()).size(), 2U);
+}
+
+TEST_F(SettingsTest, SecretsAreNeverShown) {
+  sources.environment = {"DAIV_SANDBOX_API_KEY=hush-hush",
+                         "DAIV_SANDBOX_REDIS_URL=redis://:hush-hush@x",
+                         "DAIV_SANDBOX_SENTRY_DSN=hush-hush"};
+  const LoadedSettings loaded = load();
+  EXPECT_EQ(list_settings(loaded).find("hush-hush"), std::string::npos);
+  EXPECT_EQ(list_settings_as_json(loaded).find("hush-hush"), std::string::npos);
+  EXPECT_NE(list_settings(loaded).find("DAIV_SANDBOX_API_KEY=**********"), std::string::npos);
+}
+
+TEST(SettingsDocument, IsWhatTheTableSays) {
+  EXPECT_EQ(os::read_file(SETTINGS_DOCUMENT, 1U << 20), document_settings())
+      << "make it anew: daiv-sandbox settings --markdown > docs/settings.md";
+}
+
+}  // namespace
+}  // namespace daiv::cli
