@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::size_t read_bytes = 16U << 10;
+// A client that does not close its side holds up the server's stop no longer than this.
+constexpr milliseconds stop_linger{500};
 
 std::string make_request_id() {
   static thread_local std::mt19937_64 random{std::random_device{}()};
@@ -236,7 +238,9 @@ private:
   asio::awaitable<void> linger() {
     wire_.stream.finish_writing();
     wire_.received.clear();
-    const auto deadline = steady_clock::now() + context_.settings.timeouts.linger;
+    const milliseconds limit = context_.settings.timeouts.linger;
+    const auto deadline =
+        steady_clock::now() + (lifecycle_.stopping ? std::min(limit, stop_linger) : limit);
     std::size_t dropped = 0;
     while (dropped < context_.settings.limits.max_linger_bytes) {
       const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());

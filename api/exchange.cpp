@@ -27,7 +27,7 @@ constexpr std::size_t held_bytes = 64U << 10;  // of an answer in pieces, before
 
 Exchange::Exchange(Wire& wire, RequestParser& parser, const ServerSettings& settings)
     : wire_(wire), parser_(parser), settings_(settings) {
-  if (!parser.head().keep_alive) persistence_ = Persistence_::close;
+  if (!parser.head().keep_alive) following_ = Following::nothing;
 }
 
 // Waits for more bytes of the body. A client that brings fewer than min_body_bytes in a window of
@@ -90,7 +90,7 @@ asio::awaitable<std::string> Exchange::read_body(std::uint64_t limit) {
 // can go on; with a long one, or one that the client only sends when asked to, the connection ends
 // with the answer (RFC 9112, section 9.6).
 asio::awaitable<void> Exchange::settle_body() {
-  if (parser_.done() || persistence_ == Persistence_::close) co_return;
+  if (parser_.done() || following_ == Following::nothing) co_return;
   const bool asked = head().expects_continue && !continue_sent_;
   const std::uint64_t length = head().content_length.value_or(settings_.limits.max_drain_bytes + 1);
   if (asked || length - std::min(length, body_bytes_) > settings_.limits.max_drain_bytes) {

@@ -56,12 +56,12 @@ public:
   [[nodiscard]] int status() const noexcept { return status_; }
   [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   // Whether the next request may follow on this connection; known when the answer was sent.
-  [[nodiscard]] bool can_go_on() const noexcept { return persistence_ == Persistence_::keep; }
+  [[nodiscard]] bool can_go_on() const noexcept { return following_ == Following::request; }
   // Says "connection: close" with the answer.
-  void close_after_answer() noexcept { persistence_ = Persistence_::close; }
+  void close_after_answer() noexcept { following_ = Following::nothing; }
 
 private:
-  enum class Persistence_ { keep, close };
+  enum class Following { request, nothing };
 
   boost::asio::awaitable<void> receive();
   boost::asio::awaitable<void> settle_body();
@@ -78,7 +78,7 @@ private:
   std::size_t window_bytes_ = 0;
   int status_ = 0;
   std::uint64_t sent_bytes_ = 0;  // of the answer's body
-  Persistence_ persistence_ = Persistence_::keep;
+  Following following_ = Following::request;
   Response streamed_;
   std::string pending_;
   bool head_sent_ = false;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,9 +29,16 @@ public:
   using Object = std::vector<JsonMember>;  // names are unique
   using Value = std::variant<JsonNull, bool, JsonInteger, double, std::string, Array, Object>;
 
-  Json() = default;
-  explicit Json(Value value) : value_(std::move(value)) {}
-  static Json text(std::string_view text) { return Json(Value(std::string(text))); }
+  // Defined below, where JsonMember is complete.
+  Json() noexcept;
+  explicit Json(Value value);
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+
+  static Json text(std::string_view text);
 
   [[nodiscard]] bool is_null() const noexcept { return std::holds_alternative<JsonNull>(value_); }
   // The value as this type, or null where it is of another.
@@ -59,6 +67,15 @@ struct JsonMember {
   std::string name;
   Json value;
 };
+
+inline Json::Json() noexcept = default;
+inline Json::Json(Value value) : value_(std::move(value)) {}
+inline Json::Json(const Json& other) = default;
+inline Json::Json(Json&& other) noexcept = default;
+inline Json& Json::operator=(const Json& other) = default;
+inline Json& Json::operator=(Json&& other) noexcept = default;
+inline Json::~Json() = default;
+inline Json Json::text(std::string_view text) { return Json(Value(std::string(text))); }
 
 inline const Json* Json::find(std::string_view name) const noexcept {
   const Object* members = object();
