@@ -145,8 +145,9 @@ public:
 
 private:
   std::expected<std::size_t, HttpFault> feed_head(std::string_view bytes) {
-    // RFC 9112, section 2.2: an empty line before the request line is ignored.
-    const std::size_t skipped = bytes.starts_with("\r\n") ? 2 : 0;
+    // RFC 9112, section 2.2: empty lines before the request line are ignored.
+    std::size_t skipped = 0;
+    while (bytes.substr(skipped).starts_with("\r\n")) skipped += 2;
     bytes.remove_prefix(skipped);
     const std::size_t end = bytes.find("\r\n\r\n");
     const bool complete = end != std::string_view::npos;

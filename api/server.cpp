@@ -41,7 +41,11 @@ TcpAcceptor listen_tcp(const ServerSettings& settings, const asio::any_io_execut
     adopted.assign(tcp::v4(), *settings.listener_fd);
     return adopted;
   }
-  const tcp::endpoint endpoint(asio::ip::make_address(settings.host), *settings.port);
+  // A name as well as an address; done once, before anything is served.
+  tcp::resolver resolver(executor);
+  const auto found = resolver.resolve(settings.host, std::to_string(*settings.port),
+                                      tcp::resolver::passive | tcp::resolver::numeric_service);
+  const tcp::endpoint endpoint = *found.begin();
   TcpAcceptor acceptor(executor, endpoint.protocol());
   acceptor.set_option(TcpAcceptor::reuse_address(true));
   acceptor.bind(endpoint);
