@@ -21,6 +21,8 @@
 namespace daiv::agent {
 namespace {
 
+// A unix socket's buffer takes this at once, however slow its reader (unix(7), SO_SNDBUF).
+constexpr std::size_t max_unblocking_bytes = 64U << 10;
 constexpr timeval max_stall{30, 0};  // a front that neither sends nor reads does not keep a worker
 
 std::string read_payload(const os::UniqueFd& connection, std::uint32_t length) {
@@ -66,8 +68,12 @@ void serve_one(const Context& context, const os::UniqueFd& control, os::Message 
   ::setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &max_stall, sizeof max_stall);
   ::setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &max_stall, sizeof max_stall);
   const std::string frame = answer_frame(context, connection, FsAssignment::parse(message.data));
-  os::send_message(control, {&fs_answering, 1});
+  // Idle before the front has its answer, where sending can't block: the next request comes at
+  // once, and would start another worker.
+  const bool can_block = frame.size() > max_unblocking_bytes;
+  os::send_message(control, {can_block ? &fs_answering : &fs_idle, 1});
   send_all(connection, frame);
+  if (can_block) os::send_message(control, {&fs_idle, 1});
 }
 
 }  // namespace
@@ -105,10 +111,8 @@ void run_fs_worker(const Context& context, os::UniqueFd control) noexcept {
     ::prctl(PR_SET_NAME, "daiv-files");
     ::umask(022);
     if (::chdir("/workspace") != 0) ::_exit(1);
-    while (auto message = os::receive_message(control, sizeof(std::uint32_t))) {
+    while (auto message = os::receive_message(control, sizeof(std::uint32_t)))
       serve_one(context, control, std::move(*message));
-      os::send_message(control, {&fs_idle, 1});
-    }
     ::_exit(0);
   } catch (const std::exception&) {
     ::_exit(1);

@@ -58,7 +58,7 @@ std::string filter_through(const std::string& command, std::string_view bytes) {
   std::string name = "/tmp/agent-tar-XXXXXX";
   ::close(::mkstemp(name.data()));
   std::ofstream(name, std::ios::binary) << bytes;
-  FILE* const pipe = ::popen((command + " < " + name).c_str(), "r");
+  FILE* const pipe = ::popen(("{ " + command + "; } < " + name).c_str(), "r");
   std::string result;
   std::array<char, 65536> buffer{};
   while (const auto count = std::fread(buffer.data(), 1, buffer.size(), pipe))

@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "agent/fs_protocol.hpp"
+#include "os/error.hpp"
+#include "sandboxed_agent.hpp"
+
+namespace daiv::agent::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Server : public testing::Test {
+protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  }
+};
+
+void expect_usable(const SandboxedAgent& agent) {
+  EXPECT_EQ(agent.exec("echo usable").output, "usable\n");
+}
+
+TEST_F(Server, NoFrameEndsTheAgent) {
+  const SandboxedAgent agent;
+  const std::string payloads[] = {"", "x", std::string(1000, '\xff'), std::string(1000, '\0')};
+  for (unsigned type = 0; type < 256; ++type)
+    for (const auto& payload : payloads) {
+      // A whole `terminate` of zeros does not exist (its payload has eight bytes), so nothing ends
+      // the session.
+      auto connection = agent.connect();
+      connection.send_raw(make_frame(static_cast<std::uint8_t>(type), payload));
+      ::shutdown(connection.socket().get(), SHUT_WR);
+      char ignored = 0;
+      while (::recv(connection.socket().get(), &ignored, 1, 0) > 0) {
+      }
+    }
+  expect_usable(agent);
+}
+
+TEST_F(Server, AnnouncedLengthsCostNoMemory) {
+  const SandboxedAgent agent;
+  std::vector<FrontConnection> connections;
+  for (int index = 0; index < 100; ++index) {
+    connections.push_back(agent.connect());
+    connections.back().send_raw(
+        std::string("\0\0\0\4\1", frame_header_bytes));  // 64 MiB of exec, never sent
+  }
+  auto too_long = agent.connect();
+  too_long.send_raw(std::string("\1\0\0\4\1", frame_header_bytes));
+  EXPECT_EQ(too_long.receive().type, AnswerType::failed);
+  expect_usable(agent);
+}
+
+TEST_F(Server, ManyIdleConnectionsAreRefusedNotFatal) {
+  const SandboxedAgent agent;
+  {
+    std::vector<FrontConnection> connections;
+    for (int index = 0; index < 300; ++index) connections.push_back(agent.connect());
+    EXPECT_EQ(connections.back().receive().type, AnswerType::failed);
+  }
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return agent.exec("echo usable").output == "usable\n";
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  }));
+}
+
+Answer list_repo(const SandboxedAgent& agent) {
+  auto connection = agent.connect();
+  connection.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+  return connection.receive();
+}
+
+TEST_F(Server, FileOperationsRunInAWorkerThatIsKept) {
+  const SandboxedAgent agent;
+  agent.exec("touch file");
+  for (int round = 0; round < 3; ++round) {
+    const auto answer = list_repo(agent);
+    ASSERT_EQ(answer.type, AnswerType::fs);
+    EXPECT_NE(answer.payload.find("/workspace/repo/file"), std::string::npos);
+  }
+  EXPECT_EQ(agent.exec("pgrep -c daiv-files").output, "1\n");
+  EXPECT_EQ(agent
+                .exec("stat -c %u /proc/$(pgrep daiv-files)/status; grep -E "
+                      "'^(CapEff|NoNewPrivs|Seccomp:)' /proc/$(pgrep daiv-files)/status; ls "
+                      "/proc/$(pgrep daiv-files)/fd 2>/dev/null || echo closed")
+                .output,
+            "0\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\nclosed\n");
+}
+
+TEST_F(Server, AStoppedWorkerBlocksNobodyAndAKilledOneIsReplaced) {
+  const SandboxedAgent agent;
+  ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
+  agent.exec("pkill -STOP daiv-files");
+  auto stuck = agent.connect();
+  stuck.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+  EXPECT_EQ(list_repo(agent).type, AnswerType::fs);
+  agent.exec("pkill -KILL daiv-files");
+  EXPECT_EQ(stuck.receive().type, AnswerType::failed);
+  EXPECT_EQ(list_repo(agent).type, AnswerType::fs);
+}
+
+TEST_F(Server, AnAbandonedRequestFreesItsWorker) {
+  const SandboxedAgent agent;
+  ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
+  agent.exec("pkill -STOP daiv-files");
+  {
+    auto abandoned = agent.connect();
+    abandoned.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+  }
+  EXPECT_TRUE(eventually([&] { return agent.processes() == 0; }));
+}
+
+TEST_F(Server, RootInTheSandboxHasTheContainerCapabilities) {
+  SandboxOptions options;
+  options.config.run_uid = 0;
+  options.config.run_gid = 0;
+  const SandboxedAgent agent(options);
+  EXPECT_EQ(agent.exec("grep -E '^(CapPrm|CapEff|CapBnd|NoNewPrivs)' /proc/self/status").output,
+            "CapPrm:\t00000000a80405fb\nCapEff:\t00000000a80405fb\nCapBnd:"
+            "\t00000000a80405fb\nNoNewPrivs:\t1\n");
+  EXPECT_EQ(agent.exec("readlink /proc/1/fd/3; cat /proc/1/maps 2>/dev/null; kill -9 1; echo alive")
+                .output,
+            "alive\n");
+}
+
+TEST_F(Server, SetuidOnlyKeepsTheBoundingSetAndStillFilters) {
+  SandboxOptions options;
+  options.config.privilege_gain = PrivilegeGain::setuid_only;
+  const SandboxedAgent agent(options);
+  EXPECT_EQ(
+      agent.exec("grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp:)' /proc/self/status; id -u").output,
+      "CapEff:\t0000000000000000\nCapBnd:\t00000000a80405fb\nNoNewPrivs:\t0\nSeccomp:\t2\n1000\n");
+}
+
+}  // namespace
+}  // namespace daiv::agent::test
