@@ -50,7 +50,7 @@ std::vector<std::string> plan_broker_environment() {
     ::execve(program, arguments, environment);
   }
   const char* reason = std::strerror(errno);
-  static_cast<void>(::write(STDERR_FILENO, reason, std::strlen(reason)));
+  [[maybe_unused]] const auto told = ::write(STDERR_FILENO, reason, std::strlen(reason));
   ::_exit(exec_failed_status);
 }
 

@@ -115,6 +115,7 @@ private:
     exec_command_->add_option("session", exec_.session, "the session's id")->required();
     // Everything after the id belongs to the command, whatever it looks like.
     exec_command_->prefix_command();
+    exec_command_->allow_extras();
     exec_command_->footer(
         "COMMAND of one word is a shell command; of several, a program and its arguments.");
     auto* rm_command = add("rm", "remove sessions", [this] {

@@ -33,12 +33,24 @@ agent::SeedDone parse_verdict(const AgentFrame& frame) {
                    fmt::format("agent: unexpected answer of type {}", frame.type));
 }
 
+const char* name_of(agent::SeedTarget target) {
+  switch (target) {
+    case agent::SeedTarget::repo:
+      return "repo";
+    case agent::SeedTarget::skills:
+      return "skills";
+  }
+  return "";
+}
+
 std::string accept_verdict(agent::SeedDone verdict) {
   switch (verdict.outcome) {
     case agent::SeedOutcome::seeded:
       return std::move(verdict.message);
     case agent::SeedOutcome::invalid_archive:
-      throw SessionError(SessionFailure::invalid_seed, std::move(verdict.message));
+      throw SessionError(
+          SessionFailure::invalid_seed,
+          fmt::format("{}_archive is invalid: {}", name_of(verdict.target), verdict.message));
     case agent::SeedOutcome::too_large:
       throw SessionError(SessionFailure::too_large, std::move(verdict.message));
     case agent::SeedOutcome::no_space:

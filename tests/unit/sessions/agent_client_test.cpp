@@ -288,7 +288,7 @@ TEST_F(AgentClientTest, ASeedThatTheAgentRefusesEarlyIsNotSentOn) {
     ADD_FAILURE();
   } catch (const SessionError& error) {
     EXPECT_EQ(error.failure(), SessionFailure::invalid_seed);
-    EXPECT_STREQ(error.what(), "not a tar");
+    EXPECT_STREQ(error.what(), "repo_archive is invalid: not a tar");
   }
   done = true;
   done.notify_all();

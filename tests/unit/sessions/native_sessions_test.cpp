@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -130,6 +132,7 @@ public:
   explicit FakeHost(std::string runtime_dir) : runtime_dir_(std::move(runtime_dir)) {}
 
   os::UniqueFd create(const SandboxSpec& spec) override {
+    if (before_creation) before_creation();
     const std::scoped_lock lock(mutex_);
     if (fail_next) {
       layers_on_disk.insert(spec.request.session);
@@ -171,6 +174,7 @@ public:
     return running_.size();
   }
 
+  std::function<void()> before_creation;
   std::optional<runtime::Failure> fail_next;
   std::set<std::string> layers_on_disk;
   SandboxSpec last_spec;
@@ -425,18 +429,23 @@ TEST_F(NativeSessionsTest, ABusySessionIsBusyAndOthersAreNot) {
 
 TEST_F(NativeSessionsTest, AClientThatLeavesDuringCreationLeavesNoSession) {
   asio::cancellation_signal signal;
-  bool ended = false;
+  std::optional<bool> failed;
   CreateOptions options;
   options.base_image = "x";
+  host->before_creation = [&] {  // on the pool, while the client waits
+    asio::post(io, [&] { signal.emit(asio::cancellation_type::terminal); });
+    std::promise<void> emitted;
+    asio::post(io, [&] { emitted.set_value(); });
+    emitted.get_future().wait();
+  };
   asio::co_spawn(io, sessions->create(std::move(options)),
                  asio::bind_cancellation_slot(
                      signal.slot(), [&](const std::exception_ptr& error, const std::string&) {
-                       ended = error != nullptr;
+                       failed = error != nullptr;
                      }));
   io.restart();
-  io.poll();
-  signal.emit(asio::cancellation_type::terminal);
-  while (!ended) io.run_one();
+  while (!failed) io.run_one();
+  EXPECT_TRUE(*failed);
   EXPECT_TRUE(sessions->list().empty());
   EXPECT_TRUE(host->layers_on_disk.empty());
 }
