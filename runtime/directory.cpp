@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "os/error.hpp"
@@ -60,16 +61,20 @@ Removed unlink_file(const os::UniqueFd& parent, const std::string& name) {
 }
 
 // The tree may hold names like ours, so a taken one is passed over (renameat2(2),
-// RENAME_NOREPLACE).
-std::string move_to_free_name(const os::UniqueFd& from, const std::string& child,
-                              const os::UniqueFd& to, std::uint64_t& counter) {
+// RENAME_NOREPLACE). Empty where the directory can't move: overlayfs refuses that for one of a
+// lower layer (overlayfs.rst, Renaming directories).
+std::optional<std::string> move_to_free_name(const os::UniqueFd& from, const std::string& child,
+                                             const os::UniqueFd& to, std::uint64_t& counter) {
   for (;;) {
     std::string name = ".removed-" + std::to_string(counter++);
     if (::renameat2(from.get(), child.c_str(), to.get(), name.c_str(), RENAME_NOREPLACE) == 0)
       return name;
+    if (errno == EXDEV) return std::nullopt;
     if (errno != EEXIST) os::throw_errno("renameat2", child);
   }
 }
+
+void remove_directory(const os::UniqueFd& parent, const std::string& name);
 
 // Deletes what is no directory in `directory`, and moves each directory into `hold` under a new
 // name. So a tree of any depth is taken apart level by level.
@@ -86,7 +91,11 @@ void flatten(const os::UniqueFd& directory, const os::UniqueFd& hold, std::uint6
   for (const std::string& child : children) {
     // Most directories are empty or soon will be; the others move.
     if (::unlinkat(directory.get(), child.c_str(), AT_REMOVEDIR) == 0) continue;
-    found.push_back(move_to_free_name(directory, child, hold, counter));
+    if (auto name = move_to_free_name(directory, child, hold, counter)) {
+      found.push_back(std::move(*name));
+    } else {
+      remove_directory(directory, child);  // as deep as there are descriptors
+    }
   }
 }
 
