@@ -150,6 +150,7 @@ private:
     const auto outcome =
         co_await released_->async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
     --hanging;
+    released_.reset();  // it must not outlive the server's context
     static_cast<void>(outcome);
     const auto state = co_await boost::asio::this_coro::cancellation_state;
     if (state.cancelled() == boost::asio::cancellation_type::none) co_return;
