@@ -1,7 +1,6 @@
 #include "images/http_transfer.hpp"
 
 #include <curl/curl.h>
-#include <dirent.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <exception>
 
 #include "images/registries_conf.hpp"
+#include "images/registry_certificates.hpp"
 #include "os/error.hpp"
 
 namespace daiv::images {
@@ -89,39 +89,6 @@ TransferEnd end_of(CURLcode code) {
     return TransferEnd::malformed;
   }
   return TransferEnd::cut;
-}
-
-// Files of a registry in a certs.d directory (dockerd(8)): authorities to trust besides the
-// system's, and a client certificate with its key.
-struct RegistryCertificates {
-  std::vector<std::string> authorities;
-  std::string client_certificate;
-  std::string client_key;
-};
-
-RegistryCertificates find_certificates(const std::vector<std::string>& roots,
-                                       const std::string& authority) {
-  RegistryCertificates found;
-  for (const auto& root : roots) {
-    const std::string directory = root + "/" + authority;
-    const auto close = [](DIR* stream) { ::closedir(stream); };
-    const std::unique_ptr<DIR, decltype(close)> stream(::opendir(directory.c_str()), close);
-    if (!stream) continue;
-    while (const dirent* entry = ::readdir(stream.get())) {
-      const std::string_view name = entry->d_name;
-      const std::string path = directory + "/" + std::string(name);
-      if (name.ends_with(".crt")) found.authorities.push_back(path);
-      if (name.ends_with(".cert") && found.client_certificate.empty())
-        found.client_certificate = path;
-    }
-    if (!found.authorities.empty() || !found.client_certificate.empty()) break;
-  }
-  if (!found.client_certificate.empty()) {
-    constexpr std::string_view ending = ".cert";
-    found.client_key = found.client_certificate;
-    found.client_key.replace(found.client_key.size() - ending.size(), ending.size(), ".key");
-  }
-  return found;
 }
 
 }  // namespace
