@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -128,6 +129,10 @@ void FakeServer::accept_all() {
 }
 
 void FakeServer::serve(int socket) {
+  // Head and body are two sends: without this the second one waits for a delayed acknowledgement
+  // (tcp(7)).
+  const int on = 1;
+  static_cast<void>(::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
   std::string buffer;
   while (!stopping_) {
     auto request = read_request(socket, buffer);
