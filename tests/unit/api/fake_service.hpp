@@ -31,7 +31,8 @@ private:
 };
 
 // Sessions in memory. Commands: "hang" ends when release() is called, "crash" throws an internal
-// error, "big N" prints N bytes, any other prints itself. Used on the server's thread alone.
+// error, "busy" and "full" fail as their names say, "big N" prints N bytes, any other prints
+// itself. Used on the server's thread alone.
 class FakeService final : public sessions::SessionService {
 public:
   using Task = boost::asio::awaitable<void>;
@@ -69,6 +70,9 @@ public:
     std::vector<sessions::CommandResult> results;
     for (const std::string& command : options.commands) {
       if (command == "crash") throw std::runtime_error("internal detail");
+      if (command == "busy") throw sessions::SessionError(sessions::SessionFailure::busy, "");
+      if (command == "full")
+        throw sessions::SessionError(sessions::SessionFailure::unavailable, "disk full");
       if (command == "hang") co_await hang();
       std::string text =
           command.starts_with("big ") ? std::string(std::stoul(command.substr(4)), 'x') : command;

@@ -38,7 +38,8 @@ Parsed parse(std::string_view bytes, std::size_t step, HeadLimits limits = {}) {
 
 TEST(HttpParser, ReadsARequestHoweverItIsCut) {
   const std::string request =
-      "\r\n\r\n\r\nPOST /a?b HTTP/1.1\r\nHost: h\r\nX-Two:  spaced \r\ncontent-length: 5\r\n\r\nhello";
+      "\r\n\r\n\r\nPOST /a?b HTTP/1.1\r\nHost: h\r\nX-Two:  spaced \r\ncontent-length: "
+      "5\r\n\r\nhello";
   for (std::size_t step = 1; step <= request.size(); ++step) {
     const Parsed parsed = parse(request, step);
     ASSERT_EQ(parsed.status, 0) << step;

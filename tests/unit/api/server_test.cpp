@@ -169,6 +169,22 @@ TEST_F(ServerTest, EndsALongAnswerToAnOldClientByClosing) {
   EXPECT_GT(all.size(), 300'000U);
 }
 
+TEST_F(ServerTest, TellsWhyASessionCanNotServe) {
+  start();
+  Client client(port);
+  client.send(json_request("/session/s/", R"({"commands":["busy"]})"));
+  const Answer busy = client.read();
+  EXPECT_EQ(busy.status, 409);
+  EXPECT_EQ(busy.body, R"({"detail":"Session is busy"})");
+  client.send(json_request("/session/s/", R"({"commands":["full"]})"));
+  const Answer full = client.read();
+  EXPECT_EQ(full.status, 503);
+  EXPECT_EQ(full.body, R"({"detail":"disk full"})");
+  client.send(request("PUT", "/session/s/egress/", R"({"policy":{"default":"allow"}})",
+                      "Content-Type: application/json\r\n"));
+  EXPECT_EQ(client.read().body, R"({"detail":"Session has no egress proxy; nothing to refresh"})");
+}
+
 TEST_F(ServerTest, HidesInternalErrorsInProduction) {
   start();
   Client client(port);
