@@ -17,7 +17,11 @@ void NativeSessions::start() {
 asio::awaitable<void> NativeSessions::shut_down() {
   background_.cancel();
   co_await background_.join();
-  co_await store_.tidy();
+  try {
+    co_await store_.tidy();
+  } catch (const std::exception& error) {  // the broker may be what ended; the next start tidies up
+    spdlog::warn("event=tidy_failed error=\"{}\"", error.what());
+  }
   co_await store_.shut_down();
 }
 
