@@ -59,6 +59,31 @@ bool capabilities_are(std::uint64_t capabilities) noexcept {
   return true;
 }
 
+// A process that is not dumpable, as all from the agent's unreadable program are, does not own its
+// files in /proc (proc(5), ownership): it becomes so for the moment of the open. Before the sandbox
+// user's rights are taken, so that no command may trace it meanwhile (ptrace(2), access mode).
+int open_oom_score() noexcept {
+  if (::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) return -1;
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  const int error = errno;
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 && file >= 0) {
+    ::close(file);
+    return -1;
+  }
+  errno = error;
+  return file;
+}
+
+StepError raise_oom_score() noexcept {
+  const int file = open_oom_score();
+  if (file < 0) return failed("open oom_score_adj");
+  const bool written =
+      ::write(file, command_oom_score_adj.data(), command_oom_score_adj.size()) > 0;
+  const StepError error = written ? StepError{} : failed("write oom_score_adj");
+  ::close(file);
+  return error;
+}
+
 StepError set_limits(const Confinement& confinement) noexcept {
   const rlimit no_core{0, 0};
   if (::setrlimit(RLIMIT_CORE, &no_core) != 0) return failed("setrlimit core");
@@ -69,13 +94,7 @@ StepError set_limits(const Confinement& confinement) noexcept {
     processes.rlim_cur = processes.rlim_max;
     if (::setrlimit(RLIMIT_NPROC, &processes) != 0) return failed("setrlimit nproc");
   }
-  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (file < 0) return failed("open oom_score_adj");
-  const bool written =
-      ::write(file, command_oom_score_adj.data(), command_oom_score_adj.size()) > 0;
-  const StepError error = written ? StepError{} : failed("write oom_score_adj");
-  ::close(file);
-  return error;
+  return raise_oom_score();
 }
 
 StepError load_filter(const Confinement& confinement) noexcept {

@@ -42,8 +42,13 @@ os::UniqueFd open_null() {
 }
 
 std::vector<sock_filter> read_filter(const os::UniqueFd& file) {
-  const std::string bytes = os::read_all(file, max_filter_instructions * sizeof(sock_filter));
-  if (bytes.empty() || bytes.size() % sizeof(sock_filter) != 0)
+  // All sandboxes share the memfd and with it the position of read(2), so it is not used.
+  std::string bytes((max_filter_instructions + 1) * sizeof(sock_filter), '\0');
+  const ssize_t size =
+      os::check(::pread(file.get(), bytes.data(), bytes.size(), 0), "pread", "seccomp filter");
+  bytes.resize(static_cast<std::size_t>(size));
+  if (bytes.empty() || bytes.size() % sizeof(sock_filter) != 0 ||
+      bytes.size() / sizeof(sock_filter) > max_filter_instructions)
     throw os::Error(EINVAL, "read", "seccomp filter");
   std::vector<sock_filter> filter(bytes.size() / sizeof(sock_filter));
   bytes.copy(reinterpret_cast<char*>(filter.data()), bytes.size());
