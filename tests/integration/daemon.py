@@ -1,7 +1,7 @@
 """A daemon of the build tree with directories, port, key and uid ranges of its own, and a client of its API."""
 import base64
+import fcntl
 import http.client
-import itertools
 import json
 import os
 import pathlib
@@ -23,9 +23,20 @@ RANGE = 65_536
 # Ranges of the test daemons lie one behind the other, so that what a daemon leaves behind is known by its uids.
 RANGES_PER_DAEMON = 256
 UIDS_PER_DAEMON = RANGE * RANGES_PER_DAEMON
-DAEMONS = 32
-FIRST_UID = 0x7000_0000 + os.getpid() % 4 * DAEMONS * UIDS_PER_DAEMON
-_numbers = itertools.count()
+FIRST_UID = 0x7000_0000
+DAEMONS = 100
+
+
+def take_place():
+    """(number, lock file) of a free place among the test daemons of this machine, whoever runs them."""
+    for number in range(DAEMONS):
+        lock = open(f"/run/lock/daiv-test-daemon-{number}", "w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return number, lock
+        except BlockingIOError:
+            lock.close()
+    raise RuntimeError("too many test daemons")
 
 
 class Refused(Exception):
@@ -114,7 +125,8 @@ class Daemon:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="daiv-test-", dir="/var/tmp"))
         self.directory.chmod(0o711)  # the front's user must get through
         self.state, self.runtime = self.directory / "state", self.directory / "run"
-        self.uid_start = FIRST_UID + next(_numbers) % DAEMONS * UIDS_PER_DAEMON
+        number, self.place = take_place()
+        self.uid_start = FIRST_UID + number * UIDS_PER_DAEMON
         self.port = registry.free_port()
         self.cgroup = hierarchy.cgroup_root() / self.directory.name
         self.settings = {
@@ -192,6 +204,7 @@ class Daemon:
             kill_leftovers(self.uids)
             remove_cgroup(self.cgroup)
             shutil.rmtree(self.directory, ignore_errors=True)
+            self.place.close()
 
     def __enter__(self):
         return self.start()

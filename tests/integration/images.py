@@ -16,7 +16,7 @@ import oci
 BUSYBOX = "/bin/busybox"
 
 # Debian 12 as the contract suite wants it: no user with uid 1000, and these programs.
-DEBIAN_PACKAGES = ["bash", "ca-certificates", "curl", "git", "procps", "python3"]
+DEBIAN_PACKAGES = ["bash", "ca-certificates", "curl", "git", "passwd", "procps", "python3"]
 # About as large as a toolchain image: one layer whose pull is worth measuring.
 BIG_PACKAGES = [*DEBIAN_PACKAGES, "g++", "libpython3-dev", "perl", "vim-tiny"]
 

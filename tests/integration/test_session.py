@@ -73,7 +73,7 @@ def test_a_prefix_of_an_id_is_not_that_session(api, small):
 
 
 @pytest.mark.parametrize("image, status", [
-    ("", 400), ("UPPER/case", 400), ("bad:tag:twice", 400), ("127.0.0.1:1/nobody/there", 503)])
+    ("", 400), ("library/UPPER", 400), ("bad:tag:twice", 400), ("127.0.0.1:1/nobody/there", 503)])
 def test_an_image_that_cannot_be_had_says_so(api, image, status):
     with pytest.raises(Refused) as refused:
         api.create(image)
@@ -118,7 +118,7 @@ def test_sessions_do_not_wait_for_each_other(daemon, start, busybox):
 
 
 def test_the_api_key_is_needed(daemon):
-    for key in ("", "wrong", "integration-key "):
+    for key in ("", "wrong", "integration-keyx"):
         assert daemon.api(key=key).raw("POST", "/session/", b"{}", {"Content-Type": "application/json"})[0] in (401, 403)
 
 
