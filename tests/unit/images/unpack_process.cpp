@@ -25,6 +25,7 @@ struct Start {
   int unshared;  // write end
   int mapped;    // read end
   const char* program;
+  int namespaces;
   std::array<char*, 4> arguments;
 };
 
@@ -32,8 +33,8 @@ struct Start {
 [[noreturn]] void start(const Start& plan) noexcept {
   char byte = 'u';
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC) != 0)
-    ::_exit(101);
+  const int flags = plan.namespaces;
+  if (flags != 0 && ::unshare(flags) != 0) ::_exit(101);
   if (::write(plan.unshared, &byte, 1) != 1 || ::read(plan.mapped, &byte, 1) != 1) ::_exit(102);
   if (::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) ::_exit(103);
   const pid_t child = ::fork();
@@ -54,7 +55,7 @@ struct Start {
 }  // namespace
 
 UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
-                             images::unpack::Limits limits) {
+                             images::unpack::Limits limits, Namespaces namespaces) {
   os::set_owner(layer, storage_uid_base, storage_uid_base);
   const char* program = std::getenv("DAIV_UNPACK_PROGRAM");
   if (program == nullptr) throw os::Error(ENOENT, "getenv", "DAIV_UNPACK_PROGRAM");
@@ -64,10 +65,14 @@ UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& laye
   std::string name = "daiv-sandbox-unpack";
   std::string bytes = fmt::format("--max-bytes={}", limits.max_bytes);
   std::string entries = fmt::format("--max-entries={}", limits.max_entries);
+  const int flags = namespaces == Namespaces::none
+                        ? 0
+                        : CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
   const Start plan{{input.get(), result.write_end.get(), layer.get()},
                    unshared.write_end.get(),
                    mapped.read_end.get(),
                    program,
+                   flags,
                    {name.data(), bytes.data(), entries.data(), nullptr}};
   pid_ = os::check(::fork(), "fork", "unpacker");
   if (pid_ == 0) start(plan);
@@ -75,12 +80,16 @@ UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& laye
   std::byte byte{};
   if (os::read_some(unshared.read_end, std::span(&byte, 1)) != 1)
     throw os::Error(EPERM, "unshare", "unpacker");
+  if (flags != 0) write_maps();
+  os::write_full(mapped.write_end, "m");
+  result_ = std::move(result.read_end);
+}
+
+void UnpackProcess::write_maps() const {
   for (const char* map : {"uid_map", "gid_map"}) {
     const auto file = os::open_file(fmt::format("/proc/{}/{}", pid_, map), O_WRONLY);
     os::write_full(file, fmt::format("0 {} 65536", storage_uid_base));
   }
-  os::write_full(mapped.write_end, "m");
-  result_ = std::move(result.read_end);
 }
 
 UnpackProcess::~UnpackProcess() {

@@ -18,8 +18,10 @@ class UnpackProcess {
 public:
   // `layer`: an empty directory, whose owner becomes storage_uid_base. The program's path is in
   // DAIV_UNPACK_PROGRAM.
+  // `none` starts it in the test's own namespaces, which it has to refuse.
+  enum class Namespaces : std::uint8_t { own, none };
   UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
-                images::unpack::Limits limits = {});
+                images::unpack::Limits limits = {}, Namespaces namespaces = Namespaces::own);
   ~UnpackProcess();
   UnpackProcess(const UnpackProcess&) = delete;
   UnpackProcess& operator=(const UnpackProcess&) = delete;
@@ -30,6 +32,8 @@ public:
   images::unpack::Result wait();
 
 private:
+  void write_maps() const;
+
   pid_t pid_ = -1;
   os::UniqueFd result_;
 };
