@@ -150,12 +150,12 @@ asio::awaitable<bool> AgentConnection::send_unless_answered(std::uint8_t type, s
       co_await group.async_wait(asio::experimental::wait_for_one(), asio::use_awaitable);
   static_cast<void>(written);
   static_cast<void>(order);
-  // An answer counts even where the write ended at the same time, well or not: an agent that
-  // answers early closes too.
   if (!wait_error) co_return false;
   if (!write_error) co_return true;
   if (!timer_error) throw AgentError(AgentFault::stalled, "agent: takes no data");
-  throw_gone(write_error);
+  if (write_error == asio::error::operation_aborted) throw_gone(write_error);
+  // An agent that answered early may have closed as well: what it said is still there to read.
+  co_return false;
 }
 
 asio::awaitable<AgentFrame> AgentConnection::receive(std::optional<AgentLimit> limit) {
