@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/build_config.hpp"
@@ -49,6 +52,18 @@ int show_version(Form form) {
   return exit_ok;
 }
 
+// Takes the "--" between a session's id and its command out of `exec ID -- COMMAND`: the parser
+// would take it as the end of prefix_command() as well.
+void drop_separator(std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "exec") return;
+  std::size_t id = 1;
+  while (id < words.size() && words[id].starts_with('-')) id += words[id] == "--timeout" ? 2 : 1;
+  const std::size_t separator = id + 1;
+  if (separator < words.size() && words[separator] == "--") {
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(separator));
+  }
+}
+
 // The arguments, and what is to be done once they are read.
 class CommandLine {
 public:
@@ -65,7 +80,10 @@ public:
 
   int run(int count, char** arguments) {
     try {
-      app_.parse(count, arguments);
+      std::vector<std::string> words(arguments + 1, arguments + count);
+      drop_separator(words);
+      std::ranges::reverse(words);  // what parse() takes
+      app_.parse(std::move(words));
     } catch (const CLI::ParseError& error) {
       return app_.exit(error) == 0 ? exit_ok : exit_usage;
     }
@@ -115,7 +133,6 @@ private:
     exec_command_->add_option("session", exec_.session, "the session's id")->required();
     // Everything after the id belongs to the command, whatever it looks like.
     exec_command_->prefix_command();
-    exec_command_->allow_extras();
     exec_command_->footer(
         "COMMAND of one word is a shell command; of several, a program and its arguments.");
     auto* rm_command = add("rm", "remove sessions", [this] {
@@ -127,7 +144,6 @@ private:
 
   int run_exec() {
     exec_.words = exec_command_->remaining();
-    if (!exec_.words.empty() && exec_.words.front() == "--") exec_.words.erase(exec_.words.begin());
     if (exec_.words.empty()) throw ControlFailure(exit_usage, "exec: a command is required");
     return exec(settings(), exec_);
   }
