@@ -91,9 +91,9 @@ def take(daemon):
     }
 
 
-def new_since(daemon, before):
-    """Traces that were not there BEFORE, waiting up to SETTLE_SECONDS for them to go. Empty: nothing leaked."""
-    deadline = time.monotonic() + SETTLE_SECONDS
+def new_since(daemon, before, seconds=None):
+    """Traces that were not there BEFORE, waiting up to SECONDS (SETTLE_SECONDS) for them to go. Empty: nothing leaked."""
+    deadline = time.monotonic() + (SETTLE_SECONDS if seconds is None else seconds)
     while True:
         now = take(daemon)
         leaked = {kind: traces - before[kind] for kind, traces in now.items() if traces - before[kind]}

@@ -31,7 +31,6 @@ def files(api, session):
 COMPRESSIONS = {
     "plain": lambda data: data, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress,
     "zst": lambda data: oci.compress(data, ["zstd", "-q", "-c"]),
-    "zst with a long window": lambda data: oci.compress(data, ["zstd", "-q", "-c", "--long=31", "--ultra", "-3"]),
     "gz of two members": lambda data: gzip.compress(data[:700]) + gzip.compress(data[700:]),
 }
 
@@ -41,6 +40,12 @@ def test_compressions(api, small, kind):
     assert api.seed(small, repo=COMPRESSIONS[kind](oci.tar(*HELLO)))[0] == 204
     assert files(api, small) == ["./dir", "./dir/deep.txt", "./hello.txt"]
     assert api.output(small, "cat hello.txt; stat -c '%u %g' hello.txt dir") == "hello\n1000 1000\n1000 1000\n"
+
+
+def test_a_window_of_two_gigabytes_is_an_answer_not_that_memory(api, small):
+    status, body = api.seed(small, repo=oci.compress(oci.tar(*HELLO), ["zstd", "-q", "-c", "--long=31", "--ultra", "-3"]))
+    assert status in (204, 422), body
+    assert files(api, small) == ([] if status == 422 else ["./dir", "./dir/deep.txt", "./hello.txt"])
 
 
 def test_both_archives_at_once(api, small):
@@ -141,9 +146,9 @@ def test_setuid_and_owner_are_dropped(api, small):
     assert api.output(small, "stat -c '%u %g' s; [ -u s ] || [ -g s ] || echo plain") == "1000 1000\nplain\n"
 
 
-def test_links_within_the_tree_are_kept(api, small):
-    seeded(api, small, entry("d"), entry("d/a", "x"), symlink("l", "d/a"), symlink("d/up", "../d/a"), hardlink("h", "d/a"))
-    assert api.output(small, "cat l d/up h") == "xxx"
+def test_symlinks_within_the_tree_are_kept(api, small):
+    seeded(api, small, entry("d"), entry("d/a", "x"), symlink("l", "d/a"), symlink("d/up", "../d/a"), hardlink("h", "d/a"))  # hard links are left out
+    assert api.output(small, "cat l d/up; ls h 2>/dev/null || echo none") == "xxnone\n"
 
 
 def test_the_archives_mtime_is_kept(api, small):
