@@ -1,9 +1,11 @@
 #include "runtime/native_backend.hpp"
 
 #include <fmt/format.h>
+#include <linux/sched.h>
+#include <linux/securebits.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -28,8 +30,9 @@ constexpr std::chrono::milliseconds start_limit = 20s;
 constexpr std::chrono::milliseconds kill_limit = 10s;
 constexpr std::size_t max_status_bytes = 4096;
 
-constexpr std::uint64_t sandbox_namespaces =
-    CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+constexpr std::uint64_t sandbox_namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+                                             CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+                                             CLONE_CLEAR_SIGHAND;
 
 // The ends of the pipes that stay with the creating process.
 struct Channels {
@@ -48,26 +51,29 @@ Channels make_channels(SandboxInit& init) {
   return {std::move(go.write_end), std::move(error.read_end), std::move(status.read_end)};
 }
 
-// RLIMIT_NPROC bounds the whole session only as a limit of its user namespace, and the kernel takes
-// it from whoever creates that one, unless it is root: so the real uid changes, while the effective
-// one stays and keeps the capabilities (user_namespaces: ucounts; getrlimit(2)).
+// RLIMIT_NPROC bounds the whole session only as a limit of its user namespace. The kernel takes it
+// from whoever creates that one, unless it is root, and counts under the creator's effective uid:
+// so both ids become the session's, and the securebit keeps the capabilities
+// (kernel/user_namespace.c, create_user_ns; capabilities(7), SECBIT_NO_SETUID_FIXUP). A new
+// namespace starts without it.
 void bound_processes(std::uint64_t count, std::uint32_t uid) {
-  os::check(::setresuid(uid, static_cast<uid_t>(-1), static_cast<uid_t>(-1)), "setresuid",
-            "real uid");
+  os::check(::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "prctl",
+            "PR_SET_SECUREBITS");
+  os::check(::setresuid(uid, uid, uid), "setresuid", std::to_string(uid));
   const rlimit limit{count, count};
   os::check(::setrlimit(RLIMIT_NPROC, &limit), "setrlimit", "RLIMIT_NPROC");
 }
 
 enum class ProcessBound : std::uint8_t { by_cgroup, by_rlimit };
 
-// Clones PID 1 from a process inside the session's cgroup: a cgroup namespace gets the cloning
-// process's cgroup as its root (cgroup_namespaces(7)), and that is to be the session's, not the
-// agent's leaf. Moving a process there afterwards would cost a grace period of RCU. The process
-// between is gone when this returns; PID 1 is our own child.
+// Clones PID 1 from a process of its own, whose ids and limits change before (bound_processes). It
+// is gone when this returns, and PID 1 is our own child. PID 1 is born in its leaf, which the
+// kernel makes the root of the cgroup namespace (kernel/cgroup/cgroup.c, cgroup_post_fork); moving
+// a process between cgroups would cost a grace period of RCU.
 os::Child clone_init(SandboxInit& init, Channels& channels, const SessionCgroup& cgroup,
                      ProcessBound bound) {
   os::Pipe numbers = os::make_pipe();
-  os::Child between = os::clone_process(0, &cgroup.directory);
+  os::Child between = os::clone_process(0);
   if (!between) {
     try {
       if (bound == ProcessBound::by_rlimit)

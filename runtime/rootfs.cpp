@@ -166,9 +166,8 @@ void mount_dev(const UniqueFd& root) {
 }
 
 UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner) {
-  UniqueFd directory = defence_is_on(Defence::rooted_targets)
-                           ? open_own_directory(parent, name, 0755, owner)
-                           : open_target(parent, name);
+  if (!defence_is_on(Defence::rooted_targets)) return open_target(parent, name);
+  UniqueFd directory = open_own_directory(parent, name, 0755, owner);
   const struct stat status = status_of(directory, name);
   if (status.st_uid != owner.uid || status.st_gid != owner.gid) {
     // An O_PATH descriptor is no ground for fchown(2), but for fchownat(2) with AT_EMPTY_PATH.

@@ -54,8 +54,8 @@ void set_limit(int resource, rlim_t soft, rlim_t hard) {
   os::check(::setrlimit(kind, &limit), "setrlimit", std::to_string(resource));
 }
 
-void reset_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+// The handlers went with CLONE_CLEAR_SIGHAND.
+void unblock_signals() {
   sigset_t none;
   ::sigemptyset(&none);
   os::check(::sigprocmask(SIG_SETMASK, &none, nullptr), "sigprocmask", "none");
@@ -100,7 +100,12 @@ void place_descriptors(const SandboxInit& init) {
     os::check(::dup3(high[index], placements[index].number, placements[index].flags), "dup3",
               std::to_string(placements[index].number));
   }
-  if (defence_is_on(Defence::closed_descriptors)) os::close_from(first_closed_fd);
+  if (defence_is_on(Defence::closed_descriptors)) {
+    os::close_from(first_closed_fd);
+  } else {
+    os::check(::dup(init.layers.get()), "dup",
+              "leak");  // not close-on-exec, as CVE-2024-21626 had it
+  }
 }
 
 // Nothing is inherited: no environment, no directory, no terminal.
@@ -124,7 +129,7 @@ void contain(const SandboxInit& init) {
   make_session_files(root, init.request);
   os::pivot_root_to(root);
   ::setsid();
-  reset_signals();
+  unblock_signals();
   set_limit(RLIMIT_CORE, 0, 0);
   set_limit(RLIMIT_NOFILE, soft_open_files, hard_open_files);
 }

@@ -13,7 +13,8 @@
 
 namespace daiv::runtime::test {
 
-inline constexpr std::uint32_t uid_start = 0x71000000;
+inline constexpr std::uint32_t uid_start =
+    0x91000000;  // above the default ranges: a daemon may run here too
 inline constexpr std::uint32_t uid_count = 64;
 
 // A real broker with directories, cgroups and uid ranges of its own, and the way to speak to it and

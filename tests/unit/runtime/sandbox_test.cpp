@@ -85,12 +85,11 @@ TEST_F(Sandbox, CannotChangeTheKernelThroughProcAndSys) {
   BrokerRig rig;
   const CreateSandbox request = rig.request();
   const os::UniqueFd pidfd = rig.create(request);
-  // The sandbox's root owns this one, so that the mount alone is in the way.
-  EXPECT_EQ(rig.ask(request.session, "write /proc/sys/net/ipv4/ip_forward"), "error open EROFS");
   EXPECT_EQ(rig.ask(request.session, "stat /proc/interrupts"), "20666 65534 65534 1:3");
   EXPECT_EQ(rig.ask(request.session, "read /proc/interrupts"), "");
   EXPECT_EQ(rig.ask(request.session, "list /sys/firmware"), "");
   const std::string mounts = rig.ask(request.session, "read /proc/self/mountinfo");
+  EXPECT_NE(mounts.find(" /sys /proc/sys ro,nosuid,nodev,noexec"), std::string::npos) << mounts;
   EXPECT_NE(mounts.find(" / /sys ro,nosuid,nodev,noexec"), std::string::npos) << mounts;
 }
 
@@ -131,7 +130,7 @@ TEST_F(Sandbox, SeesItsCgroupAsTheRoot) {
   const os::UniqueFd pidfd = rig.create(request);
   const std::string cgroups = rig.ask(request.session, "read /proc/self/cgroup");
   EXPECT_EQ(cgroups.find(request.session), std::string::npos) << cgroups;
-  EXPECT_TRUE(cgroups.ends_with("0::/agent\n")) << cgroups;
+  EXPECT_TRUE(cgroups.ends_with("0::/\n")) << cgroups;
 }
 
 TEST_F(Sandbox, MakesWorkspaceForTheRunUser) {
