@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <thread>
@@ -24,6 +25,9 @@ namespace daiv::sessions {
 namespace {
 
 using namespace std::chrono_literals;
+
+// The scripts write to connections that the front may have closed.
+[[maybe_unused]] const auto ignored_signal = std::signal(SIGPIPE, SIG_IGN);
 
 // An agent that does what its script says on one connection: a sandbox that took over its PID 1.
 class ScriptedAgent {
