@@ -93,8 +93,8 @@ def get(name, cache):
         partial = pathlib.Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache))
         try:
             oci.save_oci_layout(RECIPES[name](), partial, f"{name}:latest")
-            os.rename(partial, final)
-        except BaseException:
+            if not final.exists():  # else another run was first
+                os.rename(partial, final)
+        finally:
             shutil.rmtree(partial, ignore_errors=True)
-            raise
     return oci.load_oci_layout(final)
