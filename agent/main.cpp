@@ -12,6 +12,7 @@
 
 #include "agent/context.hpp"
 #include "agent/server.hpp"
+#include "agent/trust_store.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "wire/sandbox_abi.hpp"
@@ -81,7 +82,7 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
   // ptrace(2)).
   os::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl", "PR_SET_DUMPABLE");
   auto listener = take(wire::agent_listener_fd);
-  const auto config_file = take(wire::agent_config_fd);
+  auto config_file = take(wire::agent_config_fd);
   const auto filter_file = take(wire::agent_seccomp_fd);
   auto cgroup = take(wire::agent_cgroup_fd);
   auto null = open_null();
@@ -89,6 +90,9 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
   ::umask(022);
 
   Config config = Config::decode(os::read_all(config_file, max_config_bytes));
+  config_file.reset();  // its pages are the kernel's again
+  if (!config.trust.certificate.empty())
+    install_trust(os::open_file("/", O_PATH | O_DIRECTORY), std::exchange(config.trust, {}));
   auto confinement = confinement_of(config, read_filter(filter_file));
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));

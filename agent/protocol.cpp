@@ -32,6 +32,21 @@ std::string read_text_without_nul(Reader& reader) {
   return std::string(text);
 }
 
+// The hash becomes a file's name.
+bool is_hash_name(std::string_view text) {
+  return text.size() == 8 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Trust read_trust(Reader& reader) {
+  Trust trust;
+  trust.certificate = std::string(reader.text());
+  trust.hash_name = std::string(reader.text());
+  trust.public_roots = std::string(reader.text());
+  if (!trust.certificate.empty() && !is_hash_name(trust.hash_name))
+    throw DecodeError("hash of a certificate");
+  return trust;
+}
+
 template <typename Enum>
 std::uint8_t byte_of(Enum value) {
   return static_cast<std::uint8_t>(value);
@@ -47,6 +62,9 @@ std::string Config::encode() const {
       .u32(max_processes)
       .texts(environment)
       .texts(prune_dirs)
+      .text(trust.certificate)
+      .text(trust.hash_name)
+      .text(trust.public_roots)
       .take();
 }
 
@@ -59,6 +77,7 @@ Config Config::decode(std::string_view bytes) {
   config.max_processes = reader.u32();
   config.environment = reader.texts(max_config_texts);
   config.prune_dirs = reader.texts(max_config_texts);
+  config.trust = read_trust(reader);
   reader.finish();
   for (const auto& variable : config.environment)
     if (variable.find('\0') != std::string::npos) throw DecodeError("environment holds a NUL");

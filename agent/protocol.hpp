@@ -31,6 +31,13 @@ enum class PrivilegeGain : std::uint8_t {
   setuid_only,  // DAIV_SANDBOX_NO_NEW_PRIVS=false: setuid programs of the image work, inside the session's user namespace
 };
 
+// A CA whose certificate commands are to trust (agent/trust_store.hpp).
+struct Trust {
+  std::string certificate;   // PEM of one certificate; empty: nothing is installed
+  std::string hash_name;     // eight hexadecimal digits: the subject's hash, as OpenSSL looks it up
+  std::string public_roots;  // PEM; for images that have no bundle of their own
+};
+
 struct Config {
   std::uint32_t run_uid = 1000;
   std::uint32_t run_gid = 1000;
@@ -38,6 +45,7 @@ struct Config {
   std::uint32_t max_processes = 0;       // RLIMIT_NPROC of commands; 0: bounded by the cgroup's pids.max
   std::vector<std::string> environment;  // NAME=value, the whole environment of every command
   std::vector<std::string> prune_dirs;   // DAIV_SANDBOX_FS_PRUNE_DIRS: basenames or globs
+  Trust trust;
 
   [[nodiscard]] std::string encode() const;
   static Config decode(std::string_view bytes);
