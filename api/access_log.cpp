@@ -44,7 +44,10 @@ void log_access(const AccessRecord& record, LogFormat format) {
 }
 
 void log_failure(std::string_view request_id, std::string_view route, std::string_view what) {
-  spdlog::error("request={} route={} error={}", request_id, route, what);
+  std::string text(what);  // may repeat what others said: it must not begin a line of its own
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  spdlog::error("request={} route={} error={}", request_id, route, text);
 }
 
 }  // namespace daiv::api

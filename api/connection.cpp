@@ -132,7 +132,7 @@ private:
   // Answers one request; whether the next one may follow.
   asio::awaitable<bool> serve(RequestParser& parser) {
     const auto start = steady_clock::now();
-    Exchange exchange(wire_, parser, context_.settings);
+    Exchange exchange(wire_, parser, context_.settings, context_.bodies);
     exchange.target = split_target(parser.head().target);
     const std::string request_id = make_request_id();
     bool gone = false;
@@ -204,8 +204,9 @@ private:
       response.fields = {{"allow", refused->allow}};
     }
     if (const RouteRedirect* redirect = std::get_if<RouteRedirect>(&verdict)) {
-      std::string url = fmt::format(
-          "http://{}{}", exchange.head().find("Host").value_or("localhost"), redirect->path);
+      std::string url =
+          fmt::format("{}://{}{}", exchange.stream().scheme(),
+                      exchange.head().find("Host").value_or("localhost"), redirect->path);
       if (!exchange.target.query.empty()) url += "?" + exchange.target.query;
       response = Response();
       response.status = 307;
@@ -231,12 +232,26 @@ private:
     line.duration = duration;
     line.sent_bytes = exchange.sent_bytes();
     log_access(line, context_.settings.log_format);
+    observe(exchange, line);
+  }
+
+  void observe(const Exchange& exchange, const AccessRecord& line) {
+    RequestObserver* const observer = context_.extensions.observer;
+    if (observer == nullptr) return;
+    const std::string address = exchange.stream().peer_address();
+    using std::chrono::system_clock;
+    const auto start =
+        system_clock::now() - std::chrono::duration_cast<system_clock::duration>(line.duration);
+    // A method that no route has would be a name of the client's choice.
+    const std::string_view method = exchange.route == nullptr ? "-" : exchange.route->method;
+    observer->finished({line.request_id, method, line.route, line.session_id, line.status, start,
+                        line.duration, address, exchange.head().fields});
   }
 
   // Closing at once while the client still sends would make its kernel drop our last answer (RFC
   // 9112, section 9.6).
   asio::awaitable<void> linger() {
-    wire_.stream.finish_writing();
+    co_await wire_.stream.finish_writing(stop_linger);
     wire_.received.clear();
     const milliseconds limit = context_.settings.timeouts.linger;
     const auto deadline =

@@ -2,7 +2,10 @@
 
 #include <boost/asio/thread_pool.hpp>
 
+#include "api/body_budget.hpp"
+#include "api/extensions.hpp"
 #include "api/metrics.hpp"
+#include "api/operation_metrics.hpp"
 #include "api/settings.hpp"
 #include "sessions/session_service.hpp"
 
@@ -14,6 +17,9 @@ struct Context {
   sessions::SessionService& service;
   boost::asio::thread_pool& pool;  // for work that would hold up the io thread
   Metrics& metrics;
+  const OperationMetrics& operations;
+  const Extensions& extensions;
+  BodyBudget& bodies;
 };
 
 }  // namespace daiv::api

@@ -25,8 +25,9 @@ constexpr std::size_t held_bytes = 64U << 10;  // of an answer in pieces, before
 
 }  // namespace
 
-Exchange::Exchange(Wire& wire, RequestParser& parser, const ServerSettings& settings)
-    : wire_(wire), parser_(parser), settings_(settings) {
+Exchange::Exchange(Wire& wire, RequestParser& parser, const ServerSettings& settings,
+                   BodyBudget& bodies)
+    : wire_(wire), parser_(parser), settings_(settings), held_(bodies) {
   if (!parser.head().keep_alive) following_ = Following::nothing;
 }
 
@@ -78,6 +79,8 @@ asio::awaitable<std::string> Exchange::read_body(std::uint64_t limit) {
   for (;;) {
     std::string piece = co_await read_body_some(limit);
     if (piece.empty()) co_return whole;
+    if (held_.grow(piece.size()) == BodyBudget::Share::Verdict::exhausted)
+      throw HttpFailure(503, "Too many large requests at a time; try again later");
     if (whole.empty()) {
       whole = std::move(piece);
     } else {

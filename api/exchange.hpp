@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/body_budget.hpp"
 #include "api/http_message.hpp"
 #include "api/http_parser.hpp"
 #include "api/router.hpp"
@@ -26,14 +27,15 @@ struct Wire {
 // HttpFailure where the request is at fault.
 class Exchange {
 public:
-  Exchange(Wire& wire, RequestParser& parser, const ServerSettings& settings);
+  Exchange(Wire& wire, RequestParser& parser, const ServerSettings& settings, BodyBudget& bodies);
 
   [[nodiscard]] const RequestHead& head() const noexcept { return parser_.head(); }
   Target target;
   const Route* route = nullptr;  // empty where none matched
   std::string session_id;
 
-  // The whole body; 413 above `limit` bytes.
+  // The whole body; 413 above `limit` bytes, 503 where others hold too much memory already. It
+  // counts against the budget until the exchange ends, in whatever form it is then.
   boost::asio::awaitable<std::string> read_body(std::uint64_t limit);
   // The next piece of the body, empty at its end; 413 when all pieces together pass `limit`.
   boost::asio::awaitable<std::string> read_body_some(std::uint64_t limit);
@@ -54,6 +56,7 @@ public:
 
   [[nodiscard]] bool answered() const noexcept { return status_ != 0; }
   [[nodiscard]] int status() const noexcept { return status_; }
+  [[nodiscard]] const Stream& stream() const noexcept { return wire_.stream; }
   [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   // Whether the next request may follow on this connection; known when the answer was sent.
   [[nodiscard]] bool can_go_on() const noexcept { return following_ == Following::request; }
@@ -72,6 +75,7 @@ private:
   Wire& wire_;
   RequestParser& parser_;
   const ServerSettings& settings_;
+  BodyBudget::Share held_;
   std::uint64_t body_bytes_ = 0;
   bool continue_sent_ = false;
   std::chrono::milliseconds waited_{0};  // for the body, in this window

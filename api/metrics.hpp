@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/histogram.hpp"
 #include "sessions/session_service.hpp"
 
 namespace daiv::api {
@@ -20,18 +20,12 @@ public:
               std::chrono::nanoseconds duration, std::uint64_t sent_bytes);
   void connection_opened() noexcept { ++connections_; }
   void connection_closed() noexcept { --connections_; }
+  void handshake_failed() noexcept { ++failed_handshakes_; }
 
   // The text exposition format, version 0.0.4.
   [[nodiscard]] std::string expose(const sessions::SessionService::Counts& sessions) const;
 
 private:
-  static constexpr std::array<double, 12> bounds_{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                                  0.1,   0.25,   1,     5,    30,    120};
-  struct Histogram {
-    std::array<std::uint64_t, bounds_.size()> buckets{};  // not cumulative
-    std::uint64_t count = 0;
-    double sum_seconds = 0;
-  };
   using Operation = std::pair<std::string, std::string>;  // method, route
 
   void expose_durations(std::string& out) const;
@@ -40,6 +34,7 @@ private:
   std::map<Operation, Histogram> durations_;
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t connections_ = 0;
+  std::uint64_t failed_handshakes_ = 0;
 };
 
 }  // namespace daiv::api

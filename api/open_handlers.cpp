@@ -33,6 +33,13 @@ Response text_response(std::string_view content_type, std::string body) {
   return response;
 }
 
+std::string expose_metrics(Context& context) {
+  std::string out = context.metrics.expose(context.service.counts());
+  context.operations.expose(out);
+  if (context.extensions.more_metrics) out += context.extensions.more_metrics();
+  return out;
+}
+
 Response answer(Context& context, RouteId route) {
   switch (route) {
     case RouteId::health:
@@ -43,8 +50,7 @@ Response answer(Context& context, RouteId route) {
     case RouteId::openapi:
       return json_response(200, describe_interface(context.settings));
     case RouteId::metrics:
-      return text_response("text/plain; version=0.0.4; charset=utf-8",
-                           context.metrics.expose(context.service.counts()));
+      return text_response("text/plain; version=0.0.4; charset=utf-8", expose_metrics(context));
     case RouteId::docs:
     case RouteId::create:
     case RouteId::run:

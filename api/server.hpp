@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "api/extensions.hpp"
 #include "api/settings.hpp"
 #include "sessions/session_service.hpp"
 
@@ -17,9 +18,11 @@ namespace daiv::api {
 // returned before it is destroyed.
 class Server {
 public:
-  // Listens as the settings say. Throws std::system_error where it can't.
+  // Listens as the settings say. Throws std::system_error where it can't, std::runtime_error where
+  // a certificate, key or socket given to it is no good.
   Server(ServerSettings settings, sessions::SessionService& service,
-         boost::asio::any_io_executor executor, boost::asio::thread_pool& pool);
+         boost::asio::any_io_executor executor, boost::asio::thread_pool& pool,
+         Extensions extensions = {});
   ~Server();
 
   // Serves until stop(): then takes no further connections, ends idle ones, and returns when the

@@ -50,9 +50,20 @@ public:
     co_return error ? WriteEnd::failed : WriteEnd::written;
   }
 
-  void finish_writing() noexcept override {
+  boost::asio::awaitable<void> finish_writing(std::chrono::milliseconds) override {
     boost::system::error_code ignored;  // the peer may have gone first
     socket_.shutdown(Socket::shutdown_send, ignored);
+    co_return;
+  }
+
+  [[nodiscard]] std::string_view scheme() const noexcept override { return "http"; }
+
+  [[nodiscard]] std::string peer_address() const override {
+    boost::system::error_code error;
+    const auto peer = socket_.remote_endpoint(error);
+    if (error) return {};
+    if constexpr (requires { peer.address(); }) return peer.address().to_string();
+    return "unix";
   }
 
 private:

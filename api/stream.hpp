@@ -5,11 +5,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
 // One client's byte stream. Connections know this interface alone; what it runs over (TCP, a unix
-// socket, later TLS) is decided in the one place that makes it. All calls run on the stream's
-// executor.
+// socket, TLS) is decided in the one place that makes it. All calls run on the stream's executor,
+// one at a time; a read may be cancelled and loses nothing.
 namespace daiv::api {
 
 enum class ReadEnd { data, closed, timed_out };
@@ -34,7 +35,12 @@ public:
                                                  std::chrono::milliseconds limit) = 0;
 
   // Sends the end of the stream; reading goes on.
-  virtual void finish_writing() noexcept = 0;
+  virtual boost::asio::awaitable<void> finish_writing(std::chrono::milliseconds limit) = 0;
+
+  // "http" or "https".
+  [[nodiscard]] virtual std::string_view scheme() const noexcept = 0;
+  // The client's IP address; "unix" for a local one, empty where it is gone.
+  [[nodiscard]] virtual std::string peer_address() const = 0;
 };
 
 }  // namespace daiv::api
