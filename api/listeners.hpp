@@ -9,8 +9,8 @@
 #include <string>
 #include <variant>
 
-// The sockets that the server accepts from. All of it throws std::system_error, or
-// std::runtime_error that says what is wrong with a socket.
+// The sockets that the server accepts from. All of it throws std::runtime_error, which boost's and
+// std's system_error are.
 namespace daiv::api {
 
 using LocalProtocol = boost::asio::local::stream_protocol;
