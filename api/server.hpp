@@ -18,8 +18,8 @@ namespace daiv::api {
 // returned before it is destroyed.
 class Server {
 public:
-  // Listens as the settings say. Throws std::runtime_error (boost's and std's system_error are that)
-  // where it can't, or where a certificate, key or socket given to it is no good.
+  // Listens as the settings say. Throws std::runtime_error (boost's and std's system_error are
+  // that) where it can't, or where a certificate, key or socket given to it is no good.
   Server(ServerSettings settings, sessions::SessionService& service,
          boost::asio::any_io_executor executor, boost::asio::thread_pool& pool,
          Extensions extensions = {});
