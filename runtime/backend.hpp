@@ -16,10 +16,11 @@ namespace daiv::runtime {
 // it.
 struct SandboxSpec {
   CreateSandbox request;
-  os::UniqueFd agent_config;  // sealed memfd
-  os::UniqueFd listener;      // agent.sock
-  os::UniqueFd session;       // the session's directory: upper, work, lower, root
-  os::UniqueFd layers;        // the directory of all layers
+  os::UniqueFd agent_config;     // sealed memfd
+  os::UniqueFd listener;         // agent.sock
+  os::UniqueFd session;          // the session's directory: upper, work, lower, root
+  os::UniqueFd layers;           // the directory of all layers
+  os::UniqueFd proxy_namespace;  // where request.egress ends; empty without it
 };
 
 struct RunningAgent {

@@ -197,8 +197,8 @@ void Broker::receive_reply(Running& operation) {
     auto message = os::receive_message(operation.reply, max_broker_message_bytes);
     if (!message || operation.kind == Kind::clean_up) return;
     operation.answered = true;
-    for (const os::UniqueFd& pidfd : message->fds) {
-      agents_.push_back(os::duplicate(pidfd));
+    if (!message->fds.empty()) {  // the first is an agent's pidfd (Created)
+      agents_.push_back(os::duplicate(message->fds.front()));
       watch(agents_.back(), EPOLLIN);
     }
     send(std::move(message->data), std::move(message->fds));

@@ -17,6 +17,12 @@ bool read_number(std::string_view text, std::uint32_t& value) {
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
+bool read_subnet(std::string_view text, netns::Subnet& subnet) {
+  const auto parsed = netns::parse_subnet(text);
+  if (parsed) subnet = *parsed;
+  return parsed.has_value();
+}
+
 bool read_path(std::string_view text, std::string& path) {
   if (!text.starts_with('/')) return false;
   path = text;
@@ -41,6 +47,7 @@ Taken take(BrokerOptions& options, std::string_view name, std::string_view value
   if (name == "uid-count") return taken(read_number(value, options.ranges.count));
   if (name == "front-uid") return taken(read_number(value, options.front_uid));
   if (name == "front-gid") return taken(read_number(value, options.front_gid));
+  if (name == "egress-subnet") return taken(read_subnet(value, options.egress_subnet));
   if (name == "agent") return taken(read_path(value, options.agent));
   if (name == "unpack") return taken(read_path(value, options.unpack));
   if (name == "cgroup-root") return taken(value.empty() || read_path(value, options.cgroup_root));

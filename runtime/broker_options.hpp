@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "netns/link_plan.hpp"
 #include "runtime/sandbox_plan.hpp"
 
 namespace daiv::runtime {
@@ -20,6 +21,8 @@ struct BrokerOptions {
   std::string agent;        // path of daiv-sandbox-agent
   std::string unpack;       // path of daiv-sandbox-unpack
   std::string cgroup_root;  // empty: daiv-sandbox below the cgroup2 mount
+  // Where the addresses of links to the proxy come from.
+  netns::Subnet egress_subnet = *netns::parse_subnet(netns::default_subnet);
 };
 
 // Every argument is --name=value. The error names the argument and what is accepted.

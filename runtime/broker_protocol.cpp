@@ -31,16 +31,41 @@ std::vector<std::string> read_layers(wire::Reader& reader, std::uint32_t max_cou
 
 // ---- requests: one write and one read_ function each, in the order of the variant ----
 
+constexpr std::uint32_t max_port = 65535;
+
+std::uint16_t read_port(wire::Reader& in) {
+  const std::uint32_t port = in.u32();
+  require(port <= max_port, "port");
+  return static_cast<std::uint16_t>(port);
+}
+
+void write(wire::Writer& out, const EgressLink& link) {
+  out.u32(link.proxy).u32(link.sandbox).u32(link.port);
+}
+
+EgressLink read_link(wire::Reader& in) {
+  EgressLink link;
+  link.proxy = in.u32();
+  link.sandbox = in.u32();
+  link.port = read_port(in);
+  require(link.proxy != 0 && link.sandbox != 0 && link.proxy != link.sandbox, "addresses");
+  require(link.port != 0, "port");
+  return link;
+}
+
 void write(wire::Writer& out, const CreateSandbox& request) {
   out.text(request.session).u32(request.uid_base).texts(request.layers);
   out.u32(request.run_uid).u32(request.run_gid).text(request.hostname);
   out.u64(request.limits.memory_bytes).u64(request.limits.cpu_millis).u64(request.limits.pids);
-  out.boolean(request.no_new_privs);
+  out.boolean(request.no_new_privs).boolean(request.egress.has_value());
+  if (request.egress) write(out, *request.egress);
 }
 void write(wire::Writer& out, const KillSandbox& request) { out.text(request.session); }
 void write(wire::Writer& out, const RemoveSandbox& request) { out.text(request.session); }
 void write(wire::Writer&, const ListSandboxes&) {}
-void write(wire::Writer& out, const AdoptSandbox& request) { out.text(request.session); }
+void write(wire::Writer& out, const AdoptSandbox& request) {
+  out.text(request.session).u32(request.egress_port);
+}
 void write(wire::Writer& out, const UnpackLayer& request) {
   out.text(request.layer).text(request.expected_diff_id);
   out.u64(request.max_unpacked_bytes).u64(request.max_entries);
@@ -66,6 +91,14 @@ CreateSandbox read_create(wire::Reader& in) {
   request.limits.cpu_millis = in.u64();
   request.limits.pids = in.u64();
   request.no_new_privs = in.boolean();
+  if (in.boolean()) request.egress = read_link(in);
+  return request;
+}
+
+AdoptSandbox read_adopt(wire::Reader& in) {
+  AdoptSandbox request;
+  request.session = read_session(in);
+  request.egress_port = read_port(in);
   return request;
 }
 
@@ -116,7 +149,7 @@ Request read_request(RequestTag tag, wire::Reader& in) {
     case RequestTag::list:
       return ListSandboxes{};
     case RequestTag::adopt:
-      return AdoptSandbox{read_session(in)};
+      return read_adopt(in);
     case RequestTag::unpack:
       return read_unpack(in);
     case RequestTag::remove_layers:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,6 +26,16 @@ struct Limits {
   std::uint64_t pids = 0;
 };
 
+// The addresses of a sandbox with egress: the only one that it can reach, and its own. IPv4 in host
+// byte order; they must be the pair that netns::plan_link() gives to the session's uid range.
+struct EgressLink {
+  std::uint32_t proxy = 0;
+  std::uint32_t sandbox = 0;
+  std::uint16_t port = 0;  // of the proxy's listening socket
+
+  friend bool operator==(const EgressLink&, const EgressLink&) = default;
+};
+
 // A session's id: 32 lower-case hexadecimal digits or a UUID in its usual form; nothing else passes
 // the broker. A layer's name: six of [a-z0-9], chosen by the image store: short, since all names go
 // into one mount option page.
@@ -32,7 +43,8 @@ struct Limits {
 // Makes a sandbox and starts its agent. `fds`: the agent's configuration (sealed memfd).
 // Where the session's directory exists already, its writable layer is used again (a reopen).
 // Answer: Created with a pidfd of the agent, when the agent listens on <runtime
-// dir>/sessions/<id>/agent.sock.
+// dir>/sessions/<id>/agent.sock; with `egress` a second descriptor follows, the proxy's listening
+// socket at the other end of the sandbox's only link.
 struct CreateSandbox {
   std::string session;
   std::uint32_t uid_base = 0;       // first host uid of the session's range of 65,536
@@ -42,6 +54,7 @@ struct CreateSandbox {
   std::string hostname;
   Limits limits;
   bool no_new_privs = true;
+  std::optional<EgressLink> egress;  // empty: no network at all
 };
 
 // Ends all processes of the sandbox (cgroup.kill, then waits), removes its cgroup and socket; the
@@ -60,9 +73,11 @@ struct RemoveSandbox {
 struct ListSandboxes {};
 
 // A pidfd of a running sandbox's agent, found again after a restart by pid and start time. Answer:
-// Created or Failed.
+// Created or Failed. With a port, a new listening socket of the proxy follows, in the namespace
+// that was kept: the earlier one went with its front.
 struct AdoptSandbox {
   std::string session;
+  std::uint16_t egress_port = 0;  // 0: a sandbox without egress
 };
 
 // Unpacks one layer into a new layer directory. `fds`: the read end of a pipe with the layer's
@@ -114,7 +129,7 @@ struct Failed {
 
 struct Done {};
 
-struct Created {  // with one descriptor: a pidfd of the agent
+struct Created {  // descriptors: a pidfd of the agent; with egress, the proxy's listening socket
   std::uint32_t pid = 0;
   std::uint64_t start_time = 0;  // field 22 of /proc/pid/stat
 };

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "netns/link.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
@@ -136,6 +137,12 @@ std::string wait_until_ready(const Channels& channels) {
   return text.empty() ? "the agent ended before it was ready" : "agent: " + text;
 }
 
+// While PID 1 waits for its id maps: nothing of the image runs before the link is there.
+void link_to_proxy(const EgressLink& link, const os::UniqueFd& proxy_namespace, pid_t first) {
+  const os::UniqueFd sandbox = os::open_file(fmt::format("/proc/{}/ns/net", first), O_RDONLY);
+  netns::make_link(proxy_namespace, sandbox, {link.proxy, link.sandbox});
+}
+
 SandboxInit prepare(SandboxSpec& spec, const UidRanges& ranges, const os::UniqueFd& agent_program,
                     const os::UniqueFd& seccomp) {
   SandboxInit init;
@@ -183,6 +190,7 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   if (!agent) return std::unexpected(failed(read_until_closed(channels.error, "clone")));
   os::write_id_maps(agent.pid(), maps.uids, maps.gids);
   enable_leaf_controllers(cgroup, cgroups_.controllers());
+  if (init.request.egress) link_to_proxy(*init.request.egress, spec.proxy_namespace, agent.pid());
   os::write_full(channels.go, "g");
   if (std::string text = wait_until_ready(channels); !text.empty())
     return std::unexpected(failed(std::move(text)));

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "netns/link.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
@@ -27,12 +28,21 @@ Failed failed(const os::Error& error) {
   return {full ? Failure::no_space : Failure::internal, error.what()};
 }
 
+bool is_planned_link(const CreateSandbox& request, const BrokerOptions& options) {
+  const std::uint32_t index = (request.uid_base - options.ranges.start) / range_size;
+  const auto planned = netns::plan_link(options.egress_subnet, index);
+  return planned && planned->proxy == request.egress->proxy &&
+         planned->sandbox == request.egress->sandbox;
+}
+
 Outcome outcome(Answer answer) { return {std::move(answer), {}}; }
 
-Outcome created(RunningAgent agent) {
+// With `listener`, for a sandbox with egress.
+Outcome created(RunningAgent agent, os::UniqueFd listener = {}) {
   Outcome result;
   result.answer = Created{static_cast<std::uint32_t>(agent.pid), agent.start_time};
   result.fds.push_back(std::move(agent.pidfd));
+  if (listener) result.fds.push_back(std::move(listener));
   return result;
 }
 
@@ -53,7 +63,9 @@ Outcome Operations::perform(const Request& request, std::vector<os::UniqueFd> fd
 
 std::optional<Failed> Operations::refuse(const CreateSandbox& request,
                                          const std::vector<os::UniqueFd>& fds) const {
-  const std::vector<std::string> faults = check_request(request, options_.ranges);
+  std::vector<std::string> faults = check_request(request, options_.ranges);
+  if (request.egress && !is_planned_link(request, options_))
+    faults.emplace_back("the addresses of the link are not those of the session's uid range");
   if (!faults.empty()) return Failed{Failure::invalid, fmt::format("{}", fmt::join(faults, "; "))};
   if (fds.size() != 1 || !os::is_sealed(fds.front()))
     return Failed{Failure::invalid, "the agent's configuration is not one sealed memfd"};
@@ -86,10 +98,16 @@ Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_conf
   spec.listener = sessions_.listen(request.session);
   spec.session = std::move(*directory);
   spec.layers = os::duplicate(layers_.directory());
+  os::UniqueFd listener;
+  if (request.egress) {
+    spec.proxy_namespace = netns::make_proxy_namespace();
+    listener = netns::listen_in(spec.proxy_namespace, request.egress->port);
+    sessions_.hold_network(request.session, spec.proxy_namespace);
+  }
   auto agent = backend_.create(std::move(spec));
   if (!agent) return outcome(std::move(agent.error()));
   sessions_.write_record(request.session, {agent->pid, agent->start_time, read_boot_id()});
-  return created(std::move(*agent));
+  return created(std::move(*agent), std::move(listener));
 }
 
 std::optional<RunningAgent> Operations::find_running(const std::string& session) const {
@@ -105,6 +123,7 @@ std::optional<RunningAgent> Operations::find_running(const std::string& session)
 void Operations::end(const std::string& session) {
   backend_.kill(session);
   sessions_.remove_socket(session);
+  sessions_.release_network(session);
 }
 
 void Operations::clean_up(const std::string& session) {
@@ -127,6 +146,7 @@ Outcome Operations::act(const RemoveSandbox& request, std::vector<os::UniqueFd>)
 Outcome Operations::act(const ListSandboxes&, std::vector<os::UniqueFd>) {
   std::map<std::string, SandboxEntry> entries;
   for (const std::string& session : sessions_.list()) entries[session].has_writable_layer = true;
+  for (const std::string& session : sessions_.list_networks()) entries[session];
   for (const std::string& session : backend_.list())
     entries[session].running = backend_.is_running(session);
   Inventory inventory;
@@ -141,7 +161,10 @@ Outcome Operations::act(const ListSandboxes&, std::vector<os::UniqueFd>) {
 Outcome Operations::act(const AdoptSandbox& request, std::vector<os::UniqueFd>) {
   auto agent = find_running(request.session);
   if (!agent) return outcome(Failed{Failure::not_found, "no agent of this session runs"});
-  return created(std::move(*agent));
+  os::UniqueFd listener;
+  if (request.egress_port != 0)
+    listener = netns::listen_in(sessions_.open_network(request.session), request.egress_port);
+  return created(std::move(*agent), std::move(listener));
 }
 
 Outcome Operations::act(const UnpackLayer& request, std::vector<os::UniqueFd> fds) {
@@ -181,6 +204,8 @@ void Operations::recover() {
   const std::vector<std::string> known = sessions_.list();
   for (const std::string& session : backend_.list())
     if (is_session_id(session) && std::ranges::find(known, session) == known.end()) end(session);
+  for (const std::string& session : sessions_.list_networks())
+    if (std::ranges::find(known, session) == known.end()) sessions_.release_network(session);
 }
 
 }  // namespace daiv::runtime

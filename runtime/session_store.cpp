@@ -11,6 +11,7 @@
 #include <array>
 #include <sstream>
 
+#include "netns/link.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/socket.hpp"
@@ -71,12 +72,14 @@ std::string read_boot_id() {
 SessionStore::SessionStore(const BrokerOptions& options)
     : sessions_path_(options.state_dir + "/sessions"),
       sockets_path_(options.runtime_dir + "/sessions"),
+      networks_path_(options.runtime_dir + "/netns"),
       front_uid_(options.front_uid),
       front_gid_(options.front_gid),
       sessions_(open_or_make(sessions_path_, 0700)),
       trash_(open_or_make(options.state_dir + "/trash", 0700)),
       sockets_(open_or_make(sockets_path_, 0711)),
-      claims_(open_or_make(options.claims_dir, 0700)) {}
+      claims_(open_or_make(options.claims_dir, 0700)),
+      networks_(open_or_make(networks_path_, 0700)) {}
 
 std::optional<std::uint32_t> SessionStore::find_uid_base(const std::string& session) const {
   struct stat status{};
@@ -146,6 +149,20 @@ os::UniqueFd SessionStore::listen(const std::string& session) {
 }
 
 void SessionStore::remove_socket(const std::string& session) { remove_tree(sockets_, session); }
+
+void SessionStore::hold_network(const std::string& session, const os::UniqueFd& network_namespace) {
+  netns::hold_namespace(network_namespace, networks_path_ + "/" + session);
+}
+
+os::UniqueFd SessionStore::open_network(const std::string& session) const {
+  return netns::open_held_namespace(networks_path_ + "/" + session);
+}
+
+void SessionStore::release_network(const std::string& session) {
+  netns::release_namespace(networks_path_ + "/" + session);
+}
+
+std::vector<std::string> SessionStore::list_networks() const { return list_entries(networks_); }
 
 void SessionStore::write_record(const std::string& session, const AgentRecord& record) {
   const os::UniqueFd directory =

@@ -40,6 +40,12 @@ public:
   // Makes the socket that the front connects to; one that is left over goes.
   os::UniqueFd listen(const std::string& session);
   void remove_socket(const std::string& session);
+  // Keeps the network namespace at the far end of the session's link (<runtime>/netns/<id>).
+  void hold_network(const std::string& session, const os::UniqueFd& network_namespace);
+  [[nodiscard]] os::UniqueFd open_network(const std::string& session) const;
+  void release_network(const std::string& session);
+  // Names of the sessions that one is kept for.
+  [[nodiscard]] std::vector<std::string> list_networks() const;
   void write_record(const std::string& session, const AgentRecord& record);
   [[nodiscard]] std::optional<AgentRecord> find_record(const std::string& session) const;
   // Moves the session's directory into the trash and gives its range back. Nothing to do where
@@ -59,12 +65,14 @@ private:
 
   std::string sessions_path_;
   std::string sockets_path_;
+  std::string networks_path_;
   uid_t front_uid_;
   gid_t front_gid_;
   os::UniqueFd sessions_;
   os::UniqueFd trash_;
   os::UniqueFd sockets_;
   os::UniqueFd claims_;
+  os::UniqueFd networks_;
 };
 
 // /proc/sys/kernel/random/boot_id.

@@ -25,6 +25,7 @@ CreateSandbox creation() {
   request.hostname = "box.example";
   request.limits = {1, 2, 3};
   request.no_new_privs = false;
+  request.egress = EgressLink{0x647c0001, 0x647c0002, 8080};
   return request;
 }
 
@@ -33,7 +34,7 @@ std::vector<Request> all_requests() {
           KillSandbox{session},
           RemoveSandbox{session},
           ListSandboxes{},
-          AdoptSandbox{session},
+          AdoptSandbox{session, 8080},
           UnpackLayer{"aaaaaa", digest, 5, 6},
           RemoveLayers{{"aaaaaa"}},
           ListLayers{},
@@ -50,6 +51,27 @@ std::vector<Answer> all_answers() {
           Layers{{"aaaaaa"}},
           Credential{"{}"},
           HostReport{{"kernel", "ok"}}};
+}
+
+// A message may end in a link of the wrong kind only by being refused.
+TEST(BrokerProtocol, LinksOutOfRangeAreRefused) {
+  for (const EgressLink& link :
+       {EgressLink{0, 2, 80}, EgressLink{1, 0, 80}, EgressLink{7, 7, 80}, EgressLink{1, 2, 0}}) {
+    CreateSandbox request = creation();
+    request.egress = link;
+    EXPECT_THROW(decode_request(encode(RequestMessage{1, request})), wire::DecodeError);
+  }
+  std::string bytes = encode(RequestMessage{1, creation()});
+  bytes[bytes.size() - 2] = 1;  // the third byte of the port: above 65535
+  EXPECT_THROW(decode_request(bytes), wire::DecodeError);
+}
+
+TEST(BrokerProtocol, ALinkSurvivesTheWire) {
+  const RequestMessage decoded = decode_request(encode(RequestMessage{1, creation()}));
+  EXPECT_EQ(std::get<CreateSandbox>(decoded.body).egress, creation().egress);
+  const RequestMessage adopted =
+      decode_request(encode(RequestMessage{1, AdoptSandbox{session, 9}}));
+  EXPECT_EQ(std::get<AdoptSandbox>(adopted.body).egress_port, 9);
 }
 
 TEST(BrokerProtocol, RequestsSurviveTheWire) {
