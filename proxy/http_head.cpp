@@ -125,13 +125,28 @@ bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_token_char);
 }
 
-std::expected<std::size_t, HttpFault> find_head_end(std::string_view bytes) {
-  if (bytes.starts_with('\r') || bytes.starts_with('\n'))
-    return fault("empty line before the request");
-  const auto end = bytes.substr(0, max_head_bytes).find("\r\n\r\n");
-  if (end != std::string_view::npos) return end + 4;
+std::expected<std::size_t, HttpFault> HeadScanner::scan(std::string_view bytes) {
+  const auto known = bytes.substr(0, max_head_bytes);
+  while (scanned_ < known.size()) {
+    const auto end = known.find('\n', scanned_);
+    scanned_ = end == std::string_view::npos ? known.size() : end + 1;
+    if (end == std::string_view::npos) break;
+    if (end == line_start_ || known[end - 1] != '\r') return fault("bare LF in a header");
+    const auto line = known.substr(line_start_, end - 1 - line_start_);
+    const bool is_first = line_start_ == 0;
+    if (is_first && line.empty()) return fault("empty line before the head");
+    if (line.empty()) return end + 1;
+    if (is_first && kind_ == Kind::request)
+      if (auto head = parse_request_line(line); !head)
+        return std::unexpected(std::move(head.error()));
+    line_start_ = end + 1;
+  }
   if (bytes.size() >= max_head_bytes) return fault("header fields too large", 431);
   return std::size_t{0};
+}
+
+std::expected<std::size_t, HttpFault> find_head_end(std::string_view bytes) {
+  return HeadScanner(HeadScanner::Kind::response).scan(bytes);
 }
 
 std::expected<std::vector<Field>, HttpFault> parse_fields(std::string_view bytes) {

@@ -41,9 +41,26 @@ struct HttpFault {
   std::string text;
 };
 
-// Where the head that begins at `bytes` ends (behind its empty line); 0 while it is incomplete.
-// A fault where it is longer than max_head_bytes already. Empty lines before a request line are
-// refused.
+// Finds the end of a head as its bytes arrive, each byte looked at once: a head that comes in tiny
+// pieces costs no more than another. What can't become a head is a fault as soon as it is seen (a
+// bare LF, an empty line first, a request line of HTTP/0.9), since waiting for more would hang.
+class HeadScanner {
+public:
+  enum class Kind { request, response };
+  explicit HeadScanner(Kind kind) : kind_(kind) {}
+
+  // `bytes` is the head's beginning as far as it is known: what was given before, and more. Where
+  // the head ends (behind its empty line); 0 while it is incomplete. A fault where it is longer
+  // than max_head_bytes already.
+  std::expected<std::size_t, HttpFault> scan(std::string_view bytes);
+
+private:
+  Kind kind_;
+  std::size_t scanned_ = 0;
+  std::size_t line_start_ = 0;
+};
+
+// The same for bytes that are given once.
 std::expected<std::size_t, HttpFault> find_head_end(std::string_view bytes);
 
 // Both take exactly a head, its empty line included.

@@ -89,7 +89,8 @@ std::expected<Authority, HttpFault> parse_connect_target(std::string_view target
   return Authority{*name, *port};
 }
 
-std::expected<Destination, HttpFault> find_destination(const RequestHead& head, Scheme scheme) {
+std::expected<Destination, HttpFault> find_destination(const RequestHead& head, Scheme scheme,
+                                                       std::uint16_t implied_port) {
   const auto hosts = values_of(head.fields, "Host");
   if (hosts.size() > 1) return fault("more than one Host");
   const auto absolute = split_absolute(head.target);
@@ -98,12 +99,12 @@ std::expected<Destination, HttpFault> find_destination(const RequestHead& head, 
   if (!absolute && !origin) return fault("bad request target");
   if (hosts.empty() && (head.minor_version == 1 || !absolute)) return fault("no Host");
   if (absolute) scheme = absolute->scheme;
-  const auto named =
-      hosts.empty() ? std::nullopt : parse_authority(hosts.front(), default_port(scheme));
+  const auto port = implied_port == 0 ? default_port(scheme) : implied_port;
+  const auto named = hosts.empty() ? std::nullopt : parse_authority(hosts.front(), port);
   if (!hosts.empty() && !named) return fault("bad Host");
   if (!absolute) return Destination{scheme, *named, head.target};
   if (absolute->path.find('#') != std::string_view::npos) return fault("bad request target");
-  const auto authority = parse_authority(absolute->authority, default_port(scheme));
+  const auto authority = parse_authority(absolute->authority, port);
   if (!authority) return fault("bad request target");
   if (named && *named != *authority)
     return std::unexpected(HttpFault{403, "Host differs from the request target"});

@@ -37,7 +37,9 @@ std::optional<Authority> parse_authority(std::string_view text, std::uint16_t de
 // What a request that is no CONNECT is for: from its target where that is absolute
 // ("http://host/path"), else from its Host field with `scheme`. There must be exactly one Host in
 // HTTP/1.1, and it must name the same host and port as an absolute target does: judging one and
-// sending the other is how policies are got round.
-std::expected<Destination, HttpFault> find_destination(const RequestHead& head, Scheme scheme);
+// sending the other is how policies are got round. A name without a port means `implied_port`; 0:
+// the scheme's own.
+std::expected<Destination, HttpFault> find_destination(const RequestHead& head, Scheme scheme,
+                                                       std::uint16_t implied_port = 0);
 
 }  // namespace daiv::proxy

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "proxy/proxied_session.hpp"
+
+namespace daiv::proxy {
+
+// A connection to an origin. `received` are bytes that came from it and are not used yet.
+struct Upstream {
+  Authority authority;
+  Scheme scheme = Scheme::http;
+  std::string credential;  // the rule's secret; a connection that has carried one takes no other
+  boost::asio::ip::address address;
+  std::unique_ptr<Channel> channel;
+  std::string received;
+  bool used = false;  // for a whole exchange
+};
+
+// Why no connection was made: the answer's status (403, 502 or 504) and a text for a person.
+struct DialFault {
+  int status = 502;
+  std::string text;
+};
+
+// Connects to `authority`: looks the name up, judges every address under `rule` (null: the
+// default), tries those that may be connected to in order, and for https verifies the origin.
+// Borrows `rule` until it returns.
+boost::asio::awaitable<std::expected<Upstream, DialFault>> dial(
+    std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session, Authority authority,
+    Scheme scheme, const Rule* rule);
+
+}  // namespace daiv::proxy

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/address.hpp>
+
+#include <chrono>
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/host_name.hpp"
+
+namespace daiv::proxy {
+
+struct ExtraHost;
+
+struct LookupFault {
+  enum class Kind { failed, timed_out } kind = Kind::failed;
+  std::string text;
+};
+
+using Lookup = std::expected<std::vector<boost::asio::ip::address>, LookupFault>;
+
+// Addresses of names: the extra hosts', else the system's resolver, on threads of its own. Answers
+// are kept for 30 s, failures for 3 s: getaddrinfo(3) does not tell how long they hold. Confined to
+// `executor`'s thread.
+class Resolver {
+public:
+  Resolver(boost::asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts);
+  ~Resolver();  // waits for look-ups that run
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
+
+  // A literal is its own answer. Never empty where it is a value.
+  boost::asio::awaitable<Lookup> resolve(HostName host,
+                                         std::chrono::steady_clock::time_point until);
+
+private:
+  struct State;
+  std::shared_ptr<State> state_;  // shared with look-ups whose answer nobody waits for any more
+};
+
+}  // namespace daiv::proxy
