@@ -15,6 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int poll_ms = 1000;
+
 struct CurlDeleter {
   void operator()(CURL* handle) const noexcept { ::curl_easy_cleanup(handle); }
   void operator()(curl_slist* list) const noexcept { ::curl_slist_free_all(list); }
@@ -28,10 +30,13 @@ struct Delivery {
   std::chrono::seconds pause{0};
 };
 
+// The multi interface is there for curl_multi_wakeup(3): a request under way can be given up at
+// once.
 class Poster {
 public:
   Poster(const Dsn& dsn, std::chrono::milliseconds timeout)
-      : handle_(::curl_easy_init()),
+      : handles_(::curl_multi_init(), ::curl_multi_cleanup),
+        handle_(::curl_easy_init()),
         headers_(::curl_slist_append(nullptr, "Content-Type: application/x-sentry-envelope")) {
     const auto auth = fmt::format(
         "X-Sentry-Auth: Sentry sentry_version=7, sentry_client=daiv-sandbox/1, sentry_key={}",
@@ -47,10 +52,11 @@ public:
     set(CURLOPT_WRITEFUNCTION, discard);
   }
 
-  Delivery post(const std::string& envelope) {
+  // Gives up when `stopping` is set and wake() called.
+  Delivery post(const std::string& envelope, const std::atomic<bool>& stopping) {
     set(CURLOPT_POSTFIELDS, envelope.data());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(envelope.size()));
-    if (::curl_easy_perform(handle_.get()) != CURLE_OK) return {};
+    if (perform(stopping) != CURLE_OK) return {};
     long status = 0;
     curl_off_t retry_after = 0;
     ::curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status);
@@ -60,12 +66,31 @@ public:
     return {status >= 200 && status < 300, std::chrono::seconds(retry_after)};
   }
 
+  // Thread-safe.
+  void wake() { ::curl_multi_wakeup(handles_.get()); }
+
 private:
+  CURLcode perform(const std::atomic<bool>& stopping) {
+    ::curl_multi_add_handle(handles_.get(), handle_.get());
+    int running = 1;
+    while (running > 0 && !stopping) {
+      if (::curl_multi_perform(handles_.get(), &running) != CURLM_OK) break;
+      if (running > 0) ::curl_multi_poll(handles_.get(), nullptr, 0, poll_ms, nullptr);
+    }
+    CURLcode result = CURLE_ABORTED_BY_CALLBACK;
+    int left = 0;
+    while (const CURLMsg* message = ::curl_multi_info_read(handles_.get(), &left))
+      if (message->msg == CURLMSG_DONE) result = message->data.result;
+    ::curl_multi_remove_handle(handles_.get(), handle_.get());
+    return result;
+  }
+
   template <typename Value>
   void set(CURLoption option, Value value) {
     ::curl_easy_setopt(handle_.get(), option, value);
   }
 
+  std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> handles_;
   std::unique_ptr<CURL, CurlDeleter> handle_;
   std::unique_ptr<curl_slist, CurlDeleter> headers_;
 };
@@ -73,8 +98,10 @@ private:
 }  // namespace
 
 struct Transport::Impl {
-  Impl(Dsn dsn_to_use, TransportLimits limits_to_use)
-      : dsn(std::move(dsn_to_use)), limits(limits_to_use), thread([this] { run(); }) {}
+  Impl(const Dsn& dsn_to_use, TransportLimits limits_to_use)
+      : limits(limits_to_use),
+        poster(dsn_to_use, limits.request_timeout),
+        thread([this] { run(); }) {}
 
   ~Impl() {
     {
@@ -82,11 +109,11 @@ struct Transport::Impl {
       stopping = true;
     }
     changed.notify_all();
+    poster.wake();
     thread.join();
   }
 
   void run() {
-    Poster poster(dsn, limits.request_timeout);
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [this] { return stopping || !queue.empty(); });
@@ -95,7 +122,7 @@ struct Transport::Impl {
       queue.pop_front();
       sending = true;
       lock.unlock();
-      const auto delivery = poster.post(envelope);
+      const auto delivery = poster.post(envelope, stopping);
       lock.lock();
       settle(delivery, envelope.size());
     }
@@ -111,15 +138,15 @@ struct Transport::Impl {
     if (queue.empty()) idle.notify_all();
   }
 
-  Dsn dsn;
   TransportLimits limits;
+  Poster poster;
   std::mutex mutex;
   std::condition_variable changed;
   std::condition_variable idle;
   std::deque<std::string> queue;
   std::size_t queued_bytes = 0;
   bool sending = false;
-  bool stopping = false;
+  std::atomic<bool> stopping = false;
   Clock::time_point paused_until;
   std::atomic<std::uint64_t> sent{0};
   std::atomic<std::uint64_t> dropped{0};
@@ -127,7 +154,7 @@ struct Transport::Impl {
 };
 
 Transport::Transport(Dsn dsn, TransportLimits limits)
-    : impl_(std::make_unique<Impl>(std::move(dsn), limits)) {}
+    : impl_(std::make_unique<Impl>(dsn, limits)) {}
 Transport::~Transport() = default;
 
 void Transport::offer(std::string envelope) {
