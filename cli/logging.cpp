@@ -4,10 +4,13 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
 #include <string>
+
+#include "cli/journal_sink.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -49,39 +52,20 @@ public:
   }
 };
 
-// %& in a pattern: the journal's number for the level (syslog(3)).
-class JournalLevel : public spdlog::custom_flag_formatter {
-public:
-  void format(const spdlog::details::log_msg& message, const std::tm&,
-              spdlog::memory_buf_t& out) override {
-    out.push_back(number(message.level));
-  }
-  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<JournalLevel>();
-  }
-
-private:
-  static char number(spdlog::level::level_enum level) {
-    if (level >= spdlog::level::critical) return '2';
-    if (level >= spdlog::level::err) return '3';
-    if (level >= spdlog::level::warn) return '4';
-    return level >= spdlog::level::info ? '6' : '7';
-  }
-};
-
 }  // namespace
 
 void set_up_logging(LogLevel level, LogFormat format) {
-  auto logger = std::make_shared<spdlog::logger>("daiv-sandbox",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  const bool journal = is_journal_stream(stream == nullptr ? "" : stream, STDERR_FILENO);
+  const bool fields = journal && format == LogFormat::text;
+  auto logger = std::make_shared<spdlog::logger>(
+      "daiv-sandbox",
+      fields ? make_journal_sink() : std::make_shared<spdlog::sinks::stderr_sink_mt>());
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<JsonMembers>('*').add_flag<JournalLevel>('&');
-  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
-  if (format == LogFormat::json) {
-    formatter->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%*})");
-  } else {
-    formatter->set_pattern(journal ? "<%&>%v" : "%Y-%m-%dT%H:%M:%S.%e %^%L%$ %v");
-  }
+  formatter->add_flag<JsonMembers>('*');
+  formatter->set_pattern(format == LogFormat::json
+                             ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%*})"
+                             : "%Y-%m-%dT%H:%M:%S.%e %^%L%$ %v");
   logger->set_formatter(std::move(formatter));
   logger->set_level(translate(level));
   logger->flush_on(spdlog::level::trace);

@@ -4,8 +4,9 @@
 
 namespace daiv::cli {
 
-// Sets up the daemon's log: lines on standard error, for people or as JSON; under systemd
-// (JOURNAL_STREAM is set) with the journal's level prefix in place of the time (sd-daemon(3)).
+// Sets up the daemon's log: lines on standard error, for people or as JSON. Where standard error is
+// the journal's (systemd.exec(5), JOURNAL_STREAM) and JSON is not asked for, entries with fields go
+// to the journal instead.
 void set_up_logging(LogLevel level, LogFormat format);
 
 }  // namespace daiv::cli
