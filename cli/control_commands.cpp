@@ -195,9 +195,14 @@ void send_all(const os::UniqueFd& client, const sessions::Output& output) {
 
 }  // namespace
 
-ControlCommands::ControlCommands(images::ImageService& images, sessions::NativeSessions& sessions,
-                                 runtime::BrokerClient& broker, asio::any_io_executor executor)
-    : images_(images), sessions_(sessions), broker_(broker), executor_(std::move(executor)) {}
+ControlCommands::ControlCommands(images::ImageService& images, PullMetrics& pulls,
+                                 sessions::NativeSessions& sessions, runtime::BrokerClient& broker,
+                                 asio::any_io_executor executor)
+    : images_(images),
+      pulls_(pulls),
+      sessions_(sessions),
+      broker_(broker),
+      executor_(std::move(executor)) {}
 
 json ControlCommands::carry_out(const os::UniqueFd& client, const json& request,
                                 std::vector<os::UniqueFd> fds) {
@@ -222,9 +227,11 @@ json ControlCommands::pull(const os::UniqueFd& client, const json& request) {
   Progress progress(client);
   const HangUpWatch watch(client);
   const std::string reference = request.at("reference");
-  return describe(images_.ensure(
-      reference, images::PullPolicy::always,
-      [&](const images::PullEvent& event) { progress.tell(event); }, watch.token()));
+  const auto ensure = [&](const images::PullObserver& observer) {
+    return images_.ensure(reference, images::PullPolicy::always, observer, watch.token());
+  };
+  return describe(
+      pulls_.watch([&](const images::PullEvent& event) { progress.tell(event); }, ensure));
 }
 
 json ControlCommands::load(const os::UniqueFd& client, std::vector<os::UniqueFd> fds) {

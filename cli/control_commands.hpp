@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "cli/pull_metrics.hpp"
 #include "images/image_service.hpp"
 #include "os/unique_fd.hpp"
 #include "runtime/broker_client.hpp"
@@ -16,8 +17,9 @@ namespace daiv::cli {
 // reached through the io thread.
 class ControlCommands {
 public:
-  ControlCommands(images::ImageService& images, sessions::NativeSessions& sessions,
-                  runtime::BrokerClient& broker, boost::asio::any_io_executor executor);
+  ControlCommands(images::ImageService& images, PullMetrics& pulls,
+                  sessions::NativeSessions& sessions, runtime::BrokerClient& broker,
+                  boost::asio::any_io_executor executor);
 
   // Throws ControlFailure.
   nlohmann::json carry_out(const os::UniqueFd& client, const nlohmann::json& request,
@@ -34,6 +36,7 @@ private:
   nlohmann::json probe();
 
   images::ImageService& images_;
+  PullMetrics& pulls_;
   sessions::NativeSessions& sessions_;
   runtime::BrokerClient& broker_;
   boost::asio::any_io_executor executor_;

@@ -20,6 +20,8 @@
 #include "cli/control_commands.hpp"
 #include "cli/control_server.hpp"
 #include "cli/front_settings.hpp"
+#include "cli/pull_metrics.hpp"
+#include "cli/watermark_pruner.hpp"
 #include "images/image_service.hpp"
 #include "runtime/broker_client.hpp"
 #include "sessions/broker_host.hpp"
@@ -50,10 +52,12 @@ private:
   void watch_broker();
   void watch_signals();
   void say_ready();
+  images::PullObserver disk_watch();
 
   const Settings& settings_;
   os::UniqueFd state_lock_;
   os::UniqueFd registry_auth_;
+  ApiParts api_parts_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   asio::io_context io_{1};
   asio::thread_pool pool_{pool_threads};
@@ -62,8 +66,10 @@ private:
   runtime::BrokerClient broker_;
   BrokerLayers layers_;
   images::ImageService images_;
+  PullMetrics pulls_;
   sessions::BrokerHost host_;
   sessions::NativeSessions sessions_;
+  WatermarkPruner pruner_;
   api::Server server_;
   ControlCommands commands_;
   asio::posix::stream_descriptor broker_pidfd_;
@@ -77,6 +83,7 @@ Front::Front(const Settings& settings, FrontParts parts)
     : settings_(settings),
       state_lock_(std::move(parts.state_lock)),
       registry_auth_(std::move(parts.registry_auth)),
+      api_parts_(std::move(parts.api)),
       broker_(std::move(parts.broker.socket)),
       layers_(broker_, {}),
       images_(plan_image_settings(settings, registry_auth_), layers_),
@@ -84,12 +91,19 @@ Front::Front(const Settings& settings, FrontParts parts)
       sessions_(
           plan_session_settings(settings), host_,
           [this](const std::string& reference) {
-            return images_.ensure(reference, images::PullPolicy::if_missing, {},
-                                  stopping_.get_token());
+            return pulls_.watch(disk_watch(), [&](const images::PullObserver& observer) {
+              return images_.ensure(reference, images::PullPolicy::if_missing, observer,
+                                    stopping_.get_token());
+            });
           },
           io_.get_executor(), pool_, pull_pool_),
-      server_(plan_server_settings(settings), sessions_, io_.get_executor(), pool_),
-      commands_(images_, sessions_, broker_, io_.get_executor()),
+      pruner_([this] {
+        return images_.prune(images::ImageService::PruneScope::above_watermark,
+                             [this] { return sessions_.layers_in_use(); });
+      }),
+      server_(plan_server_settings(settings, api_parts_), sessions_, io_.get_executor(), pool_,
+              {api_parts_.observer, [this] { return pulls_.expose(); }}),
+      commands_(images_, pulls_, sessions_, broker_, io_.get_executor()),
       broker_pidfd_(io_, parts.broker.pidfd.release()),
       control_(std::move(parts.control_listener), parts.user.uid,
                [this](const os::UniqueFd& client, const nlohmann::json& request,
@@ -103,6 +117,14 @@ Front::~Front() {
   control_.close();
   pool_.join();
   pull_pool_.join();
+}
+
+// The end of a pull, which nobody reports for an image that is there already.
+images::PullObserver Front::disk_watch() {
+  return [this](const images::PullEvent& event) {
+    if (event.layer.empty() && event.stage == images::PullEvent::Stage::done)
+      pruner_.disk_filled();
+  };
 }
 
 int Front::run() {
@@ -154,7 +176,8 @@ void Front::watch_signals() {
 void Front::say_ready() {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begun_);
-  spdlog::info("READY version={} address=http://{}:{} state={} start_ms={}", version,
+  const char* scheme = settings_.tls_cert_file.empty() ? "http" : "https";
+  spdlog::info("READY version={} address={}://{}:{} state={} start_ms={}", version, scheme,
                settings_.host, server_.port(), settings_.state_dir, took.count());
 }
 

@@ -1,11 +1,20 @@
 #pragma once
 
+#include "api/extensions.hpp"
 #include "cli/broker_process.hpp"
 #include "cli/privileges.hpp"
 #include "cli/settings.hpp"
 #include "os/unique_fd.hpp"
 
 namespace daiv::cli {
+
+// What the API gets from the time when this process was root; each may be empty.
+struct ApiParts {
+  os::UniqueFd listener;         // of DAIV_SANDBOX_UNIX_SOCKET
+  os::UniqueFd tls_certificate;  // memfds, where the files are root's credentials
+  os::UniqueFd tls_key;
+  api::RequestObserver* observer = nullptr;  // outlives the front
+};
 
 // What the front gets from the time when it was root.
 struct FrontParts {
@@ -14,6 +23,7 @@ struct FrontParts {
   os::UniqueFd state_lock;
   os::UniqueFd registry_auth;  // memfd; empty: no credentials
   os::UniqueFd control_listener;
+  ApiParts api;
 };
 
 // Wires images, sessions, API and control socket together and serves until SIGTERM, SIGINT or the

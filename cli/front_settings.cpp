@@ -2,22 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "cli/build_config.hpp"
+#include "cli/proxy_environment.hpp"
 
 namespace daiv::cli {
+namespace {
+
+// A memfd is read again by way of its link in /proc (proc(5): a process may always open its own
+// descriptors' files that it may read).
+std::string path_of(const os::UniqueFd& copy, const std::string& path) {
+  return copy ? fmt::format("/proc/self/fd/{}", copy.get()) : path;
+}
+
+}  // namespace
 
 images::ImageSettings plan_image_settings(const Settings& settings,
                                           const os::UniqueFd& registry_auth) {
   images::ImageSettings plan;
   plan.state_dir = settings.state_dir + "/front";
-  // A memfd, read again at each pull (proc(5): a process may always open its own descriptors' files
-  // it may read).
-  if (registry_auth) plan.registry_auth_file = fmt::format("/proc/self/fd/{}", registry_auth.get());
+  plan.registry_auth_file = path_of(registry_auth, "");  // read again at each pull
   plan.registries_conf = settings.registries_conf;
   plan.blobs =
       settings.keep_blobs == Switch::on ? images::BlobRetention::keep : images::BlobRetention::drop;
   plan.prune_above_used_fraction = settings.disk_watermark;
   plan.no_progress_limit = settings.pull_no_progress;
+  ProxyEnvironment proxies = read_proxy_environment(find_environment_variable);
+  plan.https_proxy = std::move(proxies.https_proxy);
+  plan.http_proxy = std::move(proxies.http_proxy);
+  plan.no_proxy = std::move(proxies.no_proxy);
   return plan;
 }
 
@@ -51,7 +65,7 @@ sessions::SessionSettings plan_session_settings(const Settings& settings) {
   return plan;
 }
 
-api::ServerSettings plan_server_settings(const Settings& settings) {
+api::ServerSettings plan_server_settings(const Settings& settings, ApiParts& parts) {
   api::ServerSettings plan;
   plan.api_key = settings.api_key;
   plan.prefix = settings.api_v1_str == "/" ? "" : settings.api_v1_str;
@@ -62,7 +76,10 @@ api::ServerSettings plan_server_settings(const Settings& settings) {
       settings.log_format == LogFormat::json ? api::LogFormat::json : api::LogFormat::text;
   plan.host = settings.host;
   plan.port = settings.port;
-  plan.unix_socket = settings.unix_socket;
+  if (parts.listener) plan.listener_fds.push_back(parts.listener.release());
+  if (!settings.tls_cert_file.empty())
+    plan.tls = api::TlsFiles{path_of(parts.tls_certificate, settings.tls_cert_file),
+                             path_of(parts.tls_key, settings.tls_key_file)};
   return plan;
 }
 

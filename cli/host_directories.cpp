@@ -21,7 +21,9 @@ namespace {
 
 constexpr mode_t passable = 0711;  // the front and, for its socket, nobody else must get through
 constexpr mode_t own = 0700;
+constexpr mode_t of_group = 0660;
 constexpr int control_backlog = 16;
+constexpr int api_backlog = 1024;
 
 void make_directory(const std::string& path, mode_t mode, uid_t uid, gid_t gid) {
   if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) os::throw_errno("mkdir", path);
@@ -34,6 +36,27 @@ void make_directory(const std::string& path, mode_t mode, uid_t uid, gid_t gid) 
 void make_root_directory(const std::string& path) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   make_directory(path, passable, 0, 0);
+}
+
+// Removes the socket that an earlier run left at `path`, if it is that. Connecting alone does not
+// tell: a file that is no socket refuses as well (connect(2)).
+void remove_stale_socket(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT) os::throw_errno("lstat", path);
+    return;
+  }
+  if (!S_ISSOCK(status.st_mode))
+    throw std::runtime_error(fmt::format("DAIV_SANDBOX_UNIX_SOCKET: {} is no socket", path));
+  try {
+    os::try_connect_unix(path, os::SocketKind::stream);
+  } catch (const os::Error& error) {
+    if (error.error_number() != ECONNREFUSED) throw;
+    os::check(::unlink(path.c_str()), "unlink", path);
+    return;
+  }
+  throw std::runtime_error(
+      fmt::format("DAIV_SANDBOX_UNIX_SOCKET: another process listens on {}", path));
 }
 
 }  // namespace
@@ -62,6 +85,16 @@ os::UniqueFd listen_for_control(const Settings& settings, const User& front) {
   os::UniqueFd listener =
       os::listen_unix(path, os::SocketKind::seqpacket, control_backlog);  // umask 077: 0700
   os::check(::chown(path.c_str(), front.uid, front.gid), "chown", path);
+  return listener;
+}
+
+os::UniqueFd listen_for_api(const Settings& settings, const User& front) {
+  const std::string& path = settings.unix_socket;
+  if (path.empty()) return {};
+  remove_stale_socket(path);
+  os::UniqueFd listener = os::listen_unix(path, os::SocketKind::stream, api_backlog);
+  os::check(::lchown(path.c_str(), front.uid, front.gid), "lchown", path);
+  os::check(::chmod(path.c_str(), of_group), "chmod", path);
   return listener;
 }
 

@@ -18,4 +18,9 @@ os::UniqueFd lock_state_directory(const Settings& settings);
 // daemon left is replaced; call this with the state directory locked.
 os::UniqueFd listen_for_control(const Settings& settings, const User& front);
 
+// Listens at DAIV_SANDBOX_UNIX_SOCKET, wherever root may make it: mode 0660, of `front` and its
+// group. Empty where none is set. A socket that nobody listens on is replaced. Throws
+// std::runtime_error where somebody does, or where a file of another kind is in the way.
+os::UniqueFd listen_for_api(const Settings& settings, const User& front);
+
 }  // namespace daiv::cli

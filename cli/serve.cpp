@@ -8,10 +8,14 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "cli/broker_process.hpp"
+#include "cli/build_config.hpp"
+#include "cli/error_reporting.hpp"
 #include "cli/front.hpp"
 #include "cli/host_directories.hpp"
 #include "cli/logging.hpp"
@@ -25,6 +29,7 @@ namespace daiv::cli {
 namespace {
 
 constexpr std::size_t max_auth_file_bytes = 1U << 20;
+constexpr std::size_t max_credential_bytes = 1U << 20;
 
 bool refuse(const LoadedSettings& loaded) {
   std::vector<std::string> reasons = loaded.errors;
@@ -53,6 +58,15 @@ os::UniqueFd copy_registry_auth(const std::string& configured) {
   }
 }
 
+// A file of systemd's credentials (systemd.exec(5), LoadCredential=) is root's, and stays as it is
+// while the service runs: it is copied like the above. Empty for any other path, which the front
+// reads itself.
+os::UniqueFd copy_credential(const std::string& path) {
+  const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
+  if (directory == nullptr || !path.starts_with(fmt::format("{}/", directory))) return {};
+  return os::make_sealed_memfd("credential", os::read_file(path, max_credential_bytes));
+}
+
 FrontParts prepare_as_root(const Settings& settings) {
   FrontParts parts;
   parts.user = find_user(settings.user);
@@ -60,7 +74,10 @@ FrontParts prepare_as_root(const Settings& settings) {
   make_directories(settings, parts.user);
   parts.state_lock = lock_state_directory(settings);
   parts.registry_auth = copy_registry_auth(settings.registry_auth_file);
+  parts.api.tls_certificate = copy_credential(settings.tls_cert_file);
+  parts.api.tls_key = copy_credential(settings.tls_key_file);
   parts.control_listener = listen_for_control(settings, parts.user);
+  parts.api.listener = listen_for_api(settings, parts.user);
   parts.broker =
       start_broker(plan_broker_arguments(settings, parts.user, programs), programs.broker);
   raise_descriptor_limit();
@@ -75,9 +92,12 @@ int serve(const LoadedSettings& loaded) {
   set_up_logging(loaded.settings.log_level, loaded.settings.log_format);
   for (const auto& warning : loaded.warnings) spdlog::warn("{}", warning);
   for (const auto& remark : find_remarks(loaded)) spdlog::warn("{}", remark);
+  std::unique_ptr<ErrorReporting> reporting;  // outlives what it has to tell of
   try {
     FrontParts parts = prepare_as_root(loaded.settings);
     become_user(parts.user);
+    reporting = ErrorReporting::start(loaded.settings, version);
+    parts.api.observer = reporting.get();
     return run_front(loaded.settings, std::move(parts));
   } catch (const std::exception& error) {  // the end of the program's work
     spdlog::critical("event=serve_failed error=\"{}\"", error.what());

@@ -13,6 +13,7 @@
 
 #include "os/error.hpp"
 #include "os/io.hpp"
+#include "sentry/dsn.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -196,6 +197,10 @@ std::vector<std::string> find_conflicts(const Settings& settings) {
   if (settings.tls_cert_file.empty() != settings.tls_key_file.empty()) {
     conflicts.emplace_back(
         "DAIV_SANDBOX_TLS_CERT_FILE and DAIV_SANDBOX_TLS_KEY_FILE: set both or neither");
+  }
+  if (!settings.sentry_dsn.empty()) {
+    if (const auto dsn = sentry::parse_dsn(settings.sentry_dsn); !dsn)
+      conflicts.push_back("DAIV_SANDBOX_SENTRY_DSN: " + dsn.error());
   }
   if (settings.egress_ca_cert_file.empty() != settings.egress_ca_key_file.empty()) {
     conflicts.emplace_back(

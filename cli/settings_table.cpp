@@ -42,15 +42,17 @@ std::vector<SettingSpec> service_settings() {
        Secrecy::open, text_of(&S::host)},
       {"DAIV_SANDBOX_PORT", "8000", "a port from 0 to 65535; 0 lets the kernel choose",
        "TCP port of the API.", Secrecy::open, number_of(&S::port, 0, 65535)},
-      {"DAIV_SANDBOX_UNIX_SOCKET", "", a_path, "A unix socket on which the API listens as well.",
+      {"DAIV_SANDBOX_UNIX_SOCKET", "", a_path,
+       "A unix socket on which the API listens as well, without TLS: mode 0660, group of the "
+       "daemon's user.",
        Secrecy::open, path_of(&S::unix_socket)},
       {"DAIV_SANDBOX_TLS_CERT_FILE", "", a_path,
-       "Certificate chain (PEM) of the API. Not available yet: the start is refused where it is "
-       "set.",
+       "Certificate chain (PEM) of the API: HTTPS alone is then spoken over TCP. Read as the "
+       "daemon's user, and again when it changes.",
        Secrecy::open, path_of(&S::tls_cert_file)},
       {"DAIV_SANDBOX_TLS_KEY_FILE", "", a_path,
-       "Private key (PEM) of the API's certificate. Not available yet: the start is refused where "
-       "it is set.",
+       "Private key (PEM, without passphrase) of the API's certificate. Read as the daemon's "
+       "user, and again when it changes.",
        Secrecy::open, path_of(&S::tls_key_file)},
       {"DAIV_SANDBOX_LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING, ERROR or CRITICAL",
        "What is logged at least.", Secrecy::open,
@@ -208,18 +210,18 @@ std::vector<SettingSpec> egress_settings() {
 std::vector<SettingSpec> sentry_settings() {
   return {
       {"DAIV_SANDBOX_SENTRY_DSN", "", "a Sentry DSN",
-       "Where errors are reported. Not in effect yet.", Secrecy::secret, text_of(&S::sentry_dsn)},
-      {"DAIV_SANDBOX_SENTRY_ENABLE_LOGS", "false", a_switch,
-       "Forward logs to Sentry. Not in effect yet.", Secrecy::open,
-       switch_of(&S::sentry_enable_logs)},
+       "Where errors are reported; nowhere where it is not set.", Secrecy::secret,
+       text_of(&S::sentry_dsn)},
+      {"DAIV_SANDBOX_SENTRY_ENABLE_LOGS", "false", a_switch, "Forward log lines to Sentry.",
+       Secrecy::open, switch_of(&S::sentry_enable_logs)},
       {"DAIV_SANDBOX_SENTRY_TRACES_SAMPLE_RATE", "0.0", rate,
-       "Fraction of requests traced. Not in effect yet.", Secrecy::open,
+       "Fraction of requests that are sent as transactions.", Secrecy::open,
        real_of(&S::sentry_traces_sample_rate, 0, 1)},
       {"DAIV_SANDBOX_SENTRY_PROFILES_SAMPLE_RATE", "0.0", rate,
-       "Fraction of traces profiled. Not in effect yet.", Secrecy::open,
+       "Passed on with transactions; there is no profiler.", Secrecy::open,
        real_of(&S::sentry_profiles_sample_rate, 0, 1)},
       {"DAIV_SANDBOX_SENTRY_SEND_DEFAULT_PII", "false", a_switch,
-       "Send client addresses and headers to Sentry. Not in effect yet.", Secrecy::open,
+       "Send client addresses and header values to Sentry; keys and cookies never.", Secrecy::open,
        switch_of(&S::sentry_send_default_pii)},
   };
 }
