@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "os/error.hpp"
@@ -79,24 +80,30 @@ void Broker::watch(const os::UniqueFd& fd, std::uint32_t events) {
 void Broker::run() {
   while (front_open_ || !running_.empty()) {
     if (house_is_dirty_) start_housekeeping();
-    std::array<epoll_event, 64> events{};
-    const int count =
-        os::check(os::retry_eintr(
-                      [&] { return ::epoll_wait(epoll_.get(), events.data(), events.size(), -1); }),
-                  "epoll_wait", "broker");
-    for (int index = 0; index < count; ++index) {
-      const epoll_event& event = events[static_cast<std::size_t>(index)];
-      if (front_open_ && event.data.fd == front_.get()) {
-        if ((event.events & EPOLLOUT) != 0) flush_outgoing();
-        if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_requests();
-        continue;
-      }
-      const auto found = std::ranges::find_if(
-          running_, [&](const auto& entry) { return entry.second.reply.get() == event.data.fd; });
-      if (found != running_.end()) receive_reply(found->second);
-    }
-    reap();
+    const Ready ready = wait();
+    // Before any answer goes on: a removal's says that nothing is left, and the agent that its
+    // operation saw end is our child to reap.
+    const std::vector<os::Reaped> ended = reap();
+    for (const pid_t pid : ready.operations) receive_reply(running_.at(pid));
+    for (const os::Reaped& child : ended) finish(child.pid, child.status);
+    if (!front_open_) continue;
+    if ((ready.front & EPOLLOUT) != 0) flush_outgoing();
+    if ((ready.front & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_requests();
   }
+}
+
+Broker::Ready Broker::wait() const {
+  std::array<epoll_event, 64> events{};
+  const int count = os::check(
+      os::retry_eintr([&] { return ::epoll_wait(epoll_.get(), events.data(), events.size(), -1); }),
+      "epoll_wait", "broker");
+  Ready ready;
+  for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
+    if (front_open_ && event.data.fd == front_.get()) ready.front = event.events;
+    for (const auto& [pid, operation] : running_)
+      if (operation.reply.get() == event.data.fd) ready.operations.push_back(pid);
+  }
+  return ready;
 }
 
 void Broker::receive_requests() {
@@ -207,11 +214,13 @@ void Broker::receive_reply(Running& operation) {
   }
 }
 
-void Broker::reap() {
-  while (const auto child = os::reap_any()) finish(child->pid, child->status);
+std::vector<os::Reaped> Broker::reap() {
+  std::vector<os::Reaped> ended;
+  while (const auto child = os::reap_any()) ended.push_back(*child);
   std::erase_if(agents_, [](const os::UniqueFd& pidfd) {
     return os::wait_for(pidfd, POLLIN, std::chrono::milliseconds(0)) == os::Readiness::ready;
   });
+  return ended;
 }
 
 void Broker::finish(pid_t pid, os::ExitStatus status) {

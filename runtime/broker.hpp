@@ -42,6 +42,10 @@ private:
     std::string answer;  // of a creation that died: sent when all is cleaned up
     bool answered = false;
   };
+  struct Ready {
+    std::uint32_t front = 0;        // EPOLL* of the front's socket
+    std::vector<pid_t> operations;  // whose reply can be read
+  };
   struct Outgoing {
     std::string bytes;
     std::vector<os::UniqueFd> fds;
@@ -57,7 +61,9 @@ private:
   void start_next(const std::string& session);
   void start_housekeeping();
   void receive_reply(Running& operation);
-  void reap();
+  // What is there to do; blocks until something is.
+  [[nodiscard]] Ready wait() const;
+  std::vector<os::Reaped> reap();
   void finish(pid_t pid, os::ExitStatus status);
   void send(std::string bytes, std::vector<os::UniqueFd> fds);
   void send_failure(std::uint32_t number, Failure kind, std::string text);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <utility>
@@ -21,6 +23,8 @@
 
 namespace daiv::runtime {
 namespace {
+
+constexpr std::chrono::seconds end_limit{10};
 
 Failed failed(const os::Error& error) {
   const int number = error.error_number();
@@ -110,18 +114,28 @@ Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_conf
   return created(std::move(*agent), std::move(listener));
 }
 
-std::optional<RunningAgent> Operations::find_running(const std::string& session) const {
+std::optional<RunningAgent> Operations::find_agent(const std::string& session) const {
   const auto record = sessions_.find_record(session);
   if (!record || record->boot_id != read_boot_id()) return std::nullopt;
   auto pidfd = os::find_process(record->pid);
   // Asked after the pidfd is open: what it names can't change any more.
   if (!pidfd || os::find_start_time(record->pid) != record->start_time) return std::nullopt;
-  if (!backend_.is_running(session)) return std::nullopt;
   return RunningAgent{record->pid, record->start_time, std::move(*pidfd)};
 }
 
+std::optional<RunningAgent> Operations::find_running(const std::string& session) const {
+  auto agent = find_agent(session);
+  if (!agent || !backend_.is_running(session)) return std::nullopt;
+  return agent;
+}
+
+// A cgroup is empty before its last process has ended altogether: PID 1 leaves it, and only then
+// waits until all others of its namespace are reaped (kernel/exit.c, do_exit). The broker reaps it.
 void Operations::end(const std::string& session) {
+  const auto agent = find_agent(session);
   backend_.kill(session);
+  if (agent && os::wait_for(agent->pidfd, POLLIN, end_limit) == os::Readiness::timed_out)
+    throw os::Error(ETIMEDOUT, "wait", "end of the agent");
   sessions_.remove_socket(session);
   sessions_.release_network(session);
 }

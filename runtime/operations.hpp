@@ -49,6 +49,8 @@ private:
   std::optional<Failed> refuse(const CreateSandbox& request,
                                const std::vector<os::UniqueFd>& fds) const;
   Outcome create(const CreateSandbox& request, os::UniqueFd agent_config);
+  // By its record, ending or not.
+  std::optional<RunningAgent> find_agent(const std::string& session) const;
   std::optional<RunningAgent> find_running(const std::string& session) const;
   void end(const std::string& session);
 
