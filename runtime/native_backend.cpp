@@ -19,7 +19,6 @@
 #include "os/mount.hpp"
 #include "os/namespace.hpp"
 #include "os/process.hpp"
-#include "runtime/attack_switches.hpp"
 #include "runtime/sandbox_init.hpp"
 
 namespace daiv::runtime {
@@ -31,9 +30,9 @@ constexpr std::chrono::milliseconds start_limit = 20s;
 constexpr std::chrono::milliseconds kill_limit = 10s;
 constexpr std::size_t max_status_bytes = 4096;
 
-constexpr std::uint64_t sandbox_namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
-                                             CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-                                             CLONE_CLEAR_SIGHAND;
+// All but those of users and of cgroups, which are made a step earlier.
+constexpr std::uint64_t sandbox_namespaces =
+    CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_CLEAR_SIGHAND;
 
 // The ends of the pipes that stay with the creating process.
 struct Channels {
@@ -52,37 +51,39 @@ Channels make_channels(SandboxInit& init) {
   return {std::move(go.write_end), std::move(error.read_end), std::move(status.read_end)};
 }
 
-// RLIMIT_NPROC bounds the whole session only as a limit of its user namespace. The kernel takes it
-// from whoever creates that one, unless it is root, and counts under the creator's effective uid:
-// so both ids become the session's, and the securebit keeps the capabilities
-// (kernel/user_namespace.c, create_user_ns; capabilities(7), SECBIT_NO_SETUID_FIXUP). A new
-// namespace starts without it.
-void bound_processes(std::uint64_t count, std::uint32_t uid) {
+enum class ProcessBound : std::uint8_t { by_cgroup, by_rlimit };
+
+// What the session's user namespace takes over from its creator. Of a cgroup delegated to the
+// session's uid only that uid may make it the root of a cgroup namespace and start processes below.
+// RLIMIT_NPROC bounds the whole session only as a limit of its user namespace: the kernel takes it
+// from whoever creates that one, unless it is root, and counts under the creator's effective uid
+// (kernel/user_namespace.c, create_user_ns). The securebit keeps the capabilities meanwhile
+// (capabilities(7), SECBIT_NO_SETUID_FIXUP); a new namespace starts without it.
+void take_session_uid(const CreateSandbox& request, ProcessBound bound) {
   os::check(::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "prctl",
             "PR_SET_SECUREBITS");
+  const std::uint32_t uid = request.uid_base;
   os::check(::setresuid(uid, uid, uid), "setresuid", std::to_string(uid));
+  if (bound == ProcessBound::by_cgroup) return;
+  const std::uint64_t count = max_processes(request.limits);
   const rlimit limit{count, count};
   os::check(::setrlimit(RLIMIT_NPROC, &limit), "setrlimit", "RLIMIT_NPROC");
 }
 
-enum class ProcessBound : std::uint8_t { by_cgroup, by_rlimit };
-
-// Clones PID 1 from a process of its own, whose ids and limits change before (bound_processes). It
-// is gone when this returns, and PID 1 is our own child. PID 1 is born in its leaf, which the
-// kernel makes the root of the cgroup namespace (kernel/cgroup/cgroup.c, cgroup_post_fork); moving
-// a process between cgroups would cost a grace period of RCU.
+// Clones PID 1 from a process between, which is gone when this returns; PID 1 is our own child. The
+// one between is born in the session's cgroup, which so becomes the root of the cgroup namespace
+// that it makes (cgroup_namespaces(7)), PID 1 in its leaf below: moving a process from one cgroup
+// to the other would cost a grace period of RCU. No controller is on below the session's cgroup as
+// long as it holds a process itself (cgroup-v2, No Internal Process Constraint).
 os::Child clone_init(SandboxInit& init, Channels& channels, const SessionCgroup& cgroup,
                      ProcessBound bound) {
   os::Pipe numbers = os::make_pipe();
-  os::Child between = os::clone_process(0);
+  os::Child between = os::clone_process(0, &cgroup.directory);
   if (!between) {
     try {
-      if (bound == ProcessBound::by_rlimit)
-        bound_processes(max_processes(init.request.limits), init.request.uid_base);
-      const std::uint64_t cgroup_namespace =
-          defence_is_on(Defence::dropped_privileges) ? std::uint64_t{CLONE_NEWCGROUP} : 0;
-      os::Child first =
-          os::clone_process(sandbox_namespaces | cgroup_namespace | CLONE_PARENT, &cgroup.agent);
+      take_session_uid(init.request, bound);
+      os::unshare(CLONE_NEWUSER | CLONE_NEWCGROUP);
+      os::Child first = os::clone_process(sandbox_namespaces | CLONE_PARENT, &cgroup.agent);
       if (!first) {
         channels = {};  // else the pipes would never end
         run_sandbox_init(init);
