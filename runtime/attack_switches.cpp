@@ -16,12 +16,14 @@ std::string_view name_of(Defence defence) {
       return "rooted_targets";
     case Defence::dropped_privileges:
       return "dropped_privileges";
+    case Defence::system_call_filter:
+      return "system_call_filter";
     case Defence::closed_descriptors:
       return "closed_descriptors";
-    case Defence::masked_paths:
-      return "masked_paths";
-    case Defence::verified_mounts:
-      return "verified_mounts";
+    case Defence::host_devices:
+      return "host_devices";
+    case Defence::verified_proc:
+      return "verified_proc";
   }
   return {};
 }

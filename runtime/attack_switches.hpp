@@ -11,12 +11,13 @@ enum class Defence : std::uint8_t {
   sealed_agent,        // the agent is executed from a sealed memfd nobody may read (CVE-2019-5736)
   rooted_targets,      // targets of mounts and files are opened inside the image's root
                        // (CVE-2021-30465)
-  dropped_privileges,  // no CAP_SYS_ADMIN for the agent, a cgroup namespace of its own
-                       // (CVE-2022-0492)
+  dropped_privileges,  // no CAP_SYS_ADMIN for the agent (CVE-2022-0492)
+  system_call_filter,  // commands may make neither namespaces nor mounts (CVE-2022-0492)
   closed_descriptors,  // nothing above the agreed descriptors stays open (CVE-2024-21626)
-  masked_paths,     // masked and read-only paths of /proc and /sys (CVE-2025-31133, CVE-2025-52565)
-  verified_mounts,  // what was mounted is looked at again before it is trusted (CVE-2025-31133,
-                    // CVE-2025-52881)
+  host_devices,        // masks and nodes are the host's devices, never what the image calls so
+                       // (CVE-2025-31133, CVE-2025-52565)
+  verified_proc,       // /proc is mounted on a directory of ours and looked at again by its path
+                       // (CVE-2025-52881)
 };
 
 #ifdef DAIV_ATTACK_SWITCHES

@@ -13,6 +13,7 @@
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
+#include "runtime/agent_program.hpp"
 #include "runtime/broker.hpp"
 #include "runtime/broker_options.hpp"
 #include "runtime/native_backend.hpp"
@@ -21,14 +22,12 @@
 namespace daiv::runtime {
 namespace {
 
-constexpr std::size_t max_agent_bytes = 64U << 20;
 constexpr int exit_usage = 64;    // sysexits.h
 constexpr int exit_failure = 70;  // sysexits.h
 
 NativeBackend make_backend(const BrokerOptions& options) {
   return NativeBackend(options.ranges, CgroupRoot::open(options.cgroup_root),
-                       os::make_sealed_memfd("agent", os::read_file(options.agent, max_agent_bytes),
-                                             os::MemfdUse::program),
+                       open_agent_program(options),
                        os::make_sealed_memfd("seccomp", build_seccomp_filter()));
 }
 

@@ -38,31 +38,39 @@ const std::array<os::MountOption, 2> mask_options{{{"mode", "0555"}, {"nr_inodes
 
 UniqueFd open_host(const std::string& path) { return os::open_file(path, O_PATH | O_NOFOLLOW); }
 
-// Where a mount of ours goes. Without the defence: by path, over the image's links, as
-// CVE-2021-30465 had it.
-UniqueFd open_target(const UniqueFd& root, const std::string& name) {
-  if (!defence_is_on(Defence::rooted_targets)) {
-    const UniqueFd found(::openat(root.get(), name.c_str(), O_PATH | O_CLOEXEC));
-    if (found) return os::duplicate(found);
+// What `name` leads to over the image's links, out of its root too: what other runtimes did, for
+// defences that are off.
+UniqueFd follow(const UniqueFd& root, const std::string& name) {
+  return UniqueFd(::openat(root.get(), name.c_str(), O_PATH | O_CLOEXEC));
+}
+
+// Where a mount or a directory of ours goes.
+UniqueFd open_target(const UniqueFd& root, const std::string& name, Defence defence) {
+  if (!defence_is_on(defence)) {
+    UniqueFd found = follow(root, name);
+    if (found) return found;
   }
   return open_own_directory(root, name, 0755, sandbox_root);
 }
 
-// A filesystem of the expected kind lies at the root of `mount`, or nothing below it can be trusted
-// (CVE-2025-52881).
-void expect_filesystem(const UniqueFd& mount, long magic, const std::string& name) {
-  if (!defence_is_on(Defence::verified_mounts)) return;
-  struct statfs status{};
-  os::check(::fstatfs(mount.get(), &status), "fstatfs", name);
-  if (static_cast<long>(status.f_type) != magic) throw os::Error(EXDEV, "verify", name);
-}
-
 UniqueFd mount_new(const UniqueFd& root, const std::string& name, const std::string& type,
-                   std::span<const os::MountOption> options, std::uint64_t attributes) {
-  const UniqueFd target = open_target(root, name);
+                   std::span<const os::MountOption> options, std::uint64_t attributes,
+                   Defence defence = Defence::rooted_targets) {
+  const UniqueFd target = open_target(root, name, defence);
   UniqueFd mount = os::make_mount(type, options, attributes);
   os::attach_mount(mount, target);
   return mount;
+}
+
+// The path leads to the very mount that was put there, and its filesystem is of the expected kind:
+// else what is later read and written below it goes where the image says (CVE-2025-52881).
+void expect_mounted(const UniqueFd& root, const std::string& name, const UniqueFd& mount,
+                    long magic) {
+  const UniqueFd seen = os::open_beneath(root, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
+  struct statfs status{};
+  os::check(::fstatfs(seen.get(), &status), "fstatfs", name);
+  if (static_cast<long>(status.f_type) != magic || os::mount_id(seen) != os::mount_id(mount))
+    throw os::Error(EXDEV, "verify", name);
 }
 
 struct stat status_of(const UniqueFd& fd, const std::string& name) {
@@ -72,15 +80,18 @@ struct stat status_of(const UniqueFd& fd, const std::string& name) {
 }
 
 void expect_device(const UniqueFd& fd, const DeviceNode& node) {
-  if (!defence_is_on(Defence::verified_mounts)) return;
   const struct stat status = status_of(fd, std::string(node.name));
   if (!S_ISCHR(status.st_mode) || status.st_rdev != ::makedev(node.major, node.minor))
     throw os::Error(ENODEV, "verify device", node.name);
 }
 
-// The host's /dev is still in view: we are before pivot_root, and nothing of the image is on its
-// path.
-UniqueFd clone_device(const DeviceNode& node) {
+// The host's device: its /dev is still in view, we are before pivot_root, and nothing of the image
+// is on its path.
+UniqueFd clone_device(const UniqueFd& root, const DeviceNode& node) {
+  if (!defence_is_on(Defence::host_devices)) {
+    const UniqueFd found = follow(root, "dev/" + std::string(node.name));
+    if (found) return os::clone_mount(found, "");
+  }
   UniqueFd mount = os::clone_mount(open_host("/dev/" + std::string(node.name)), "");
   expect_device(mount, node);
   return mount;
@@ -96,7 +107,7 @@ UniqueFd find_masked(const UniqueFd& filesystem, const Mask& mask) {
   }
 }
 
-UniqueFd make_cover(const UniqueFd& target, const Mask& mask) {
+UniqueFd make_cover(const UniqueFd& root, const UniqueFd& target, const Mask& mask) {
   if (mask.kind == MaskKind::read_only) {
     UniqueFd copy = os::clone_mount(target, "");
     os::set_mount_attributes(copy, inert_read_only);
@@ -104,7 +115,7 @@ UniqueFd make_cover(const UniqueFd& target, const Mask& mask) {
   }
   if (S_ISDIR(status_of(target, std::string(mask.path)).st_mode))
     return os::make_mount("tmpfs", mask_options, inert_read_only);
-  UniqueFd null = clone_device(device_nodes().front());
+  UniqueFd null = clone_device(root, device_nodes().front());
   os::set_mount_attributes(null, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   return null;
 }
@@ -112,49 +123,50 @@ UniqueFd make_cover(const UniqueFd& target, const Mask& mask) {
 // Runtimes that masked by path alone were led to mask, and to open, something else
 // (CVE-2025-31133): the path must now lead to the very mount that was put there.
 void expect_covered(const UniqueFd& filesystem, const UniqueFd& cover, const Mask& mask) {
-  if (!defence_is_on(Defence::verified_mounts)) return;
   const UniqueFd seen = os::open_beneath(filesystem, std::string(mask.path), O_PATH | O_NOFOLLOW);
   if (os::mount_id(seen) != os::mount_id(cover)) throw os::Error(EXDEV, "verify mask", mask.path);
 }
 
-void apply_masks(const UniqueFd& filesystem, std::span<const Mask> masks) {
-  if (!defence_is_on(Defence::masked_paths)) return;
+void apply_masks(const UniqueFd& root, const UniqueFd& filesystem, std::span<const Mask> masks) {
   for (const Mask& mask : masks) {
     const UniqueFd target = find_masked(filesystem, mask);
     if (!target) continue;
-    const UniqueFd cover = make_cover(target, mask);
+    const UniqueFd cover = make_cover(root, target, mask);
     os::attach_mount(cover, target);
     expect_covered(filesystem, cover, mask);
   }
 }
 
 void mount_proc(const UniqueFd& root) {
-  const UniqueFd proc = mount_new(root, "proc", "proc", {}, inert);
-  expect_filesystem(proc, PROC_SUPER_MAGIC, "proc");
-  apply_masks(proc, proc_masks());
+  const UniqueFd proc = mount_new(root, "proc", "proc", {}, inert, Defence::verified_proc);
+  if (defence_is_on(Defence::verified_proc)) expect_mounted(root, "proc", proc, PROC_SUPER_MAGIC);
+  apply_masks(root, proc, proc_masks());
 }
 
 void mount_sys(const UniqueFd& root) {
   const UniqueFd sys = mount_new(root, "sys", "sysfs", {}, inert_read_only);
-  expect_filesystem(sys, SYSFS_MAGIC, "sysfs");
-  apply_masks(sys, sys_masks());
+  expect_mounted(root, "sys", sys, SYSFS_MAGIC);
+  apply_masks(root, sys, sys_masks());
   // The session's own cgroups, to be looked at: programs read their memory and processor limits
   // there.
   const UniqueFd target = os::open_beneath(sys, "fs/cgroup", O_PATH | O_DIRECTORY);
   os::attach_mount(os::make_mount("cgroup2", {}, inert_read_only), target);
 }
 
-void bind_device(const UniqueFd& dev, const DeviceNode& node) {
+void bind_device(const UniqueFd& dev, const DeviceNode& node, const UniqueFd& device) {
   const UniqueFd place =
       os::open_at(dev, std::string(node.name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-  os::attach_mount(clone_device(node), place);
+  os::attach_mount(device, place);
 }
 
 void mount_dev(const UniqueFd& root) {
+  std::vector<UniqueFd> devices;
+  for (const DeviceNode& node : device_nodes()) devices.push_back(clone_device(root, node));
   const UniqueFd dev =
       mount_new(root, "dev", "tmpfs", dev_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-  expect_filesystem(dev, TMPFS_MAGIC, "dev");
-  for (const DeviceNode& node : device_nodes()) bind_device(dev, node);
+  expect_mounted(root, "dev", dev, TMPFS_MAGIC);
+  for (std::size_t index = 0; index < devices.size(); ++index)
+    bind_device(dev, device_nodes()[index], devices[index]);
   mount_new(dev, "pts", "devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   mount_new(dev, "shm", "tmpfs", shm_options, inert);
   mount_new(dev, "mqueue", "mqueue", {}, inert);
@@ -166,7 +178,8 @@ void mount_dev(const UniqueFd& root) {
 }
 
 UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner) {
-  if (!defence_is_on(Defence::rooted_targets)) return open_target(parent, name);
+  if (!defence_is_on(Defence::rooted_targets))
+    return open_target(parent, name, Defence::rooted_targets);
   UniqueFd directory = open_own_directory(parent, name, 0755, owner);
   const struct stat status = status_of(directory, name);
   if (status.st_uid != owner.uid || status.st_gid != owner.gid) {
