@@ -21,6 +21,12 @@ protected:
   void SetUp() override { DAIV_REQUIRE_ROOT(); }
 };
 
+#ifdef DAIV_ATTACK_SWITCHES
+constexpr bool attack_build = true;
+#else
+constexpr bool attack_build = false;
+#endif
+
 Failure failure_of(const Reply& reply) { return std::get<Failed>(reply.answer).kind; }
 
 Reply unpack(BrokerRig& rig, const std::string& layer, const std::string& input,
@@ -135,6 +141,12 @@ TEST_F(Broker, SaysThatACredentialHelperIsMissing) {
   BrokerRig rig;
   EXPECT_EQ(failure_of(rig.call(RunCredentialHelper{"no-such-helper", "registry.example"})),
             Failure::not_found);
+}
+
+// Defences can be switched off in test builds alone.
+TEST_F(Broker, KnowsNoAttackSwitchesInANormalBuild) {
+  const std::string program = os::read_file(BROKER_PROGRAM, 256U << 20);
+  EXPECT_EQ(program.find("DAIV_SANDBOX_ATTACK_WITHOUT") != std::string::npos, attack_build);
 }
 
 TEST_F(Broker, CreatesManyAtOnce) {

@@ -1,11 +1,13 @@
 // A stand-in for the agent in tests of the runtime: PID 1 that answers one line per connection with
 // what it sees. Lines: "read PATH", "list PATH", "link PATH", "stat PATH", "write PATH", "fork N",
-// "interfaces", "nproc N". CONFIG "fail" ends it with an error text before it is ready, "die"
+// "interfaces", "environment",
+// "hold PATH", "mount TYPE". CONFIG "fail" ends it with an error text before it is ready, "die"
 // without one.
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -84,6 +86,16 @@ std::string write_path(const std::string& path) {
   return answer;
 }
 
+// Leaves the file open.
+std::string hold(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return fd < 0 ? failure("open") : std::to_string(fd);
+}
+
+std::string mount_type(const std::string& type) {
+  return ::mount("none", "/tmp", type.c_str(), 0, nullptr) == 0 ? "ok" : failure("mount");
+}
+
 std::string fork_sleepers(int count) {
   for (int made = 0; made < count; ++made) {
     const pid_t pid = ::fork();
@@ -115,6 +127,8 @@ std::string answer(const std::string& line) {
   if (verb == "link") return link(rest);
   if (verb == "stat") return status(rest);
   if (verb == "write") return write_path(rest);
+  if (verb == "hold") return hold(rest);
+  if (verb == "mount") return mount_type(rest);
   if (verb == "fork") return fork_sleepers(std::atoi(rest.c_str()));
   if (verb == "interfaces") return interfaces();
   if (verb == "environment") return *environ == nullptr ? "" : *environ;

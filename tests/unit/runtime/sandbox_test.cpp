@@ -124,13 +124,18 @@ TEST_F(Sandbox, KeepsSysAdminForTheAgentOnlyWhereSetuidIsAllowed) {
   EXPECT_NE(status.find("NoNewPrivs:\t0"), std::string::npos) << status;
 }
 
-TEST_F(Sandbox, SeesItsCgroupAsTheRoot) {
+TEST_F(Sandbox, SeesTheSessionsCgroupAsTheRoot) {
   BrokerRig rig;
   const CreateSandbox request = rig.request();
   const os::UniqueFd pidfd = rig.create(request);
   const std::string cgroups = rig.ask(request.session, "read /proc/self/cgroup");
   EXPECT_EQ(cgroups.find(request.session), std::string::npos) << cgroups;
-  EXPECT_TRUE(cgroups.ends_with("0::/\n")) << cgroups;
+  EXPECT_EQ(cgroups.find(".."), std::string::npos) << cgroups;
+  EXPECT_TRUE(cgroups.ends_with("0::/agent\n")) << cgroups;
+  // What is mounted shows the session's limits and leaves, and nothing beside them.
+  EXPECT_NE(rig.ask(request.session, "list /sys/fs/cgroup").find("agent\n"), std::string::npos);
+  const std::string mounts = rig.ask(request.session, "read /proc/self/mountinfo");
+  EXPECT_NE(mounts.find(" / /sys/fs/cgroup ro,"), std::string::npos) << mounts;
 }
 
 TEST_F(Sandbox, MakesWorkspaceForTheRunUser) {
@@ -240,6 +245,7 @@ TEST_F(Sandbox, RemovalLeavesNothing) {
     EXPECT_EQ(rig.ask(request.session, "fork 20"), "ok 20");
     EXPECT_NE(count_traces(rig), before);  // the count sees a sandbox
     rig.call(RemoveSandbox{request.session});
+    EXPECT_EQ(count_traces(rig).processes, 0U);  // zombies count too
     EXPECT_FALSE(std::filesystem::exists(rig.state() + "/sessions/" + request.session));
     EXPECT_FALSE(std::filesystem::exists(rig.run() + "/sessions/" + request.session));
   }
