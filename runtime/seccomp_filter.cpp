@@ -63,8 +63,7 @@ void add_clone_rules(const Filter& filter) {
 }
 
 // AF_ALG is a wide and little used way into the kernel's ciphers, AF_VSOCK leads past the network
-// namespace to the hypervisor: both get the filter's default. i386's socketcall hides the family
-// behind a pointer, so it is missing altogether.
+// namespace to the hypervisor: both get the filter's default.
 void add_socket_rules(const Filter& filter) {
   static_assert(AF_ALG == 38 && AF_VSOCK == 40);
   const int number = SCMP_SYS(socket);
@@ -72,6 +71,11 @@ void add_socket_rules(const Filter& filter) {
   add(filter, SCMP_ACT_ALLOW, number, scmp_arg_cmp{0, SCMP_CMP_EQ, AF_ALG + 1, 0});
   add(filter, SCMP_ACT_ALLOW, number, scmp_arg_cmp{0, SCMP_CMP_GT, AF_VSOCK, 0});
 }
+
+// i386's socketcall hides the family behind a pointer. libseccomp allows it by itself along with
+// each call that it carries (seccomp_rule_add(3), pseudo system calls), whatever that rule says of
+// the family: a later rule without conditions replaces those.
+void refuse_socketcall(const Filter& filter) { add(filter, SCMP_ACT_ERRNO(EPERM), "socketcall"); }
 
 // Other personalities switch off address randomisation or bring back old system calls
 // (personality(2)).
@@ -116,6 +120,7 @@ std::string build_seccomp_filter() {
   add_clone_rules(filter);
   add_socket_rules(filter);
   add_personality_rules(filter);
+  refuse_socketcall(filter);
   // libseccomp 2.5 exports into a descriptor only (seccomp_export_bpf(3)).
   const os::UniqueFd file(
       os::check(::memfd_create("filter", MFD_CLOEXEC), "memfd_create", "filter"));
