@@ -112,6 +112,11 @@ asio::awaitable<void> MeasuredSessions::close(std::string id, sessions::CloseMod
                   service_.close(std::move(id), mode));
 }
 
+asio::awaitable<sessions::EgressUpdate> MeasuredSessions::update_egress(
+    std::string id, sessions::EgressPolicy policy) {
+  return measured(metrics_, "egress", service_.update_egress(std::move(id), std::move(policy)));
+}
+
 // A seed lasts from its first step until its end; one that is given up on the way is "cancelled".
 class MeasuredSessions::Seed final : public sessions::SeedSink {
 public:

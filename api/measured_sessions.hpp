@@ -18,6 +18,9 @@ public:
   boost::asio::awaitable<std::unique_ptr<sessions::SeedSink>> begin_seed(std::string id) override;
   boost::asio::awaitable<std::string> fs(std::string id, std::string request) override;
   boost::asio::awaitable<void> close(std::string id, sessions::CloseMode mode) override;
+  [[nodiscard]] bool offers_egress() const override { return service_.offers_egress(); }
+  boost::asio::awaitable<sessions::EgressUpdate> update_egress(
+      std::string id, sessions::EgressPolicy policy) override;
   [[nodiscard]] bool exists(const std::string& id) const override { return service_.exists(id); }
   [[nodiscard]] Counts counts() const override { return service_.counts(); }
 

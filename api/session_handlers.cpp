@@ -2,6 +2,7 @@
 
 #include "api/api_key.hpp"
 #include "api/coercion.hpp"
+#include "api/egress_options.hpp"
 #include "api/failure.hpp"
 #include "api/handlers.hpp"
 #include "api/json_body.hpp"
@@ -15,6 +16,7 @@ namespace {
 namespace asio = boost::asio;
 using sessions::CloseMode;
 using sessions::CreateOptions;
+using sessions::EgressUpdate;
 
 constexpr std::uint64_t min_memory_bytes = 6U << 20;  // what Docker asks for at least
 
@@ -54,11 +56,14 @@ std::uint64_t memory_limit(const Json& value) {
       400, fmt::format("memory_bytes must be 0 (no limit) or at least {}", min_memory_bytes));
 }
 
-CreateOptions create_options(Json& body) {
+CreateOptions create_options(const Context& context, Json& body) {
   CreateOptions options;
-  if (given(body, "egress") != nullptr)
-    throw HttpFailure(
-        400, "egress requires the egress proxy, which is not configured on this deployment");
+  if (const Json* egress = given(body, "egress")) {
+    if (!context.service.offers_egress())
+      throw HttpFailure(
+          400, "egress requires the egress proxy, which is not configured on this deployment");
+    options.egress = egress_policy(*egress);
+  }
   options.base_image = std::move(*body.find("base_image")->string());
   if (const Json* environment = given(body, "environment")) add_environment(*environment, options);
   if (const Json* memory = given(body, "memory_bytes"))
@@ -87,7 +92,7 @@ bool force_asked(const Exchange& exchange) {
 asio::awaitable<void> handle_create(Context& context, Exchange& exchange) {
   Json body = co_await read_json(context, exchange, start_session_model(),
                                  context.settings.limits.max_json_bytes);
-  CreateOptions options = create_options(body);
+  CreateOptions options = create_options(context, body);
   std::string id;
   bool gone = false;
   try {
@@ -119,12 +124,22 @@ asio::awaitable<void> handle_close(Context& context, Exchange& exchange) {
   co_await exchange.send(no_content());
 }
 
-// No session has an egress proxy yet, so there is never one to refresh.
 asio::awaitable<void> handle_egress(Context& context, Exchange& exchange) {
   Json body =
       co_await read_json(context, exchange, egress_model(), context.settings.limits.max_json_bytes);
   if (!context.service.exists(exchange.session_id)) throw HttpFailure(404, "Session not found");
-  throw HttpFailure(409, "Session has no egress proxy; nothing to refresh");
+  sessions::EgressPolicy policy = egress_policy(body);
+  const EgressUpdate update =
+      co_await context.service.update_egress(exchange.session_id, std::move(policy));
+  switch (update) {
+    case EgressUpdate::done:
+      break;
+    case EgressUpdate::no_egress:
+      throw HttpFailure(409, "Session has no egress proxy; nothing to refresh");
+    case EgressUpdate::not_served:
+      throw HttpFailure(503, "The session's egress proxy is not running; try again");
+  }
+  co_await exchange.send(no_content());
 }
 
 }  // namespace daiv::api

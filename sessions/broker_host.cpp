@@ -19,19 +19,23 @@ Answer expect(runtime::Reply& reply) {
   return std::move(*answer);
 }
 
-os::UniqueFd take_pidfd(runtime::Reply& reply) {
+enum class Egress { without, with };
+
+Sandbox take_sandbox(runtime::Reply& reply, Egress egress) {
   expect<runtime::Created>(reply);
-  if (reply.fds.size() != 1)
-    throw HostError(runtime::Failure::internal, "broker: no pidfd in the answer");
-  return std::move(reply.fds.front());
+  if (reply.fds.size() != (egress == Egress::with ? 2U : 1U))
+    throw HostError(runtime::Failure::internal, "broker: descriptors are missing in the answer");
+  Sandbox sandbox{std::move(reply.fds.front()), {}};
+  if (egress == Egress::with) sandbox.egress_listener = std::move(reply.fds.back());
+  return sandbox;
 }
 
 }  // namespace
 
-os::UniqueFd BrokerHost::create(const SandboxSpec& spec) {
+Sandbox BrokerHost::create(const SandboxSpec& spec) {
   const os::UniqueFd config = os::make_sealed_memfd("agent-config", spec.agent_config);
   runtime::Reply reply = broker_.call(spec.request, {config.get()});
-  return take_pidfd(reply);
+  return take_sandbox(reply, spec.request.egress ? Egress::with : Egress::without);
 }
 
 void BrokerHost::kill(const std::string& session) {
@@ -49,9 +53,9 @@ std::vector<runtime::SandboxEntry> BrokerHost::list() {
   return expect<runtime::Inventory>(reply).sandboxes;
 }
 
-os::UniqueFd BrokerHost::adopt(const std::string& session) {
-  runtime::Reply reply = broker_.call(runtime::AdoptSandbox{session});
-  return take_pidfd(reply);
+Sandbox BrokerHost::adopt(const std::string& session, std::uint16_t egress_port) {
+  runtime::Reply reply = broker_.call(runtime::AdoptSandbox{session, egress_port});
+  return take_sandbox(reply, egress_port != 0 ? Egress::with : Egress::without);
 }
 
 }  // namespace daiv::sessions

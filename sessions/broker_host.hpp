@@ -10,11 +10,11 @@ class BrokerHost : public SandboxHost {
 public:
   explicit BrokerHost(runtime::BrokerClient& broker) : broker_(broker) {}
 
-  os::UniqueFd create(const SandboxSpec& spec) override;
+  Sandbox create(const SandboxSpec& spec) override;
   void kill(const std::string& session) override;
   void remove(const std::string& session) override;
   std::vector<runtime::SandboxEntry> list() override;
-  os::UniqueFd adopt(const std::string& session) override;
+  Sandbox adopt(const std::string& session, std::uint16_t egress_port) override;
 
 private:
   runtime::BrokerClient& broker_;

@@ -61,6 +61,10 @@ asio::awaitable<images::Image> NativeSessions::find_image(std::string reference)
 asio::awaitable<std::string> NativeSessions::create(CreateOptions options) {
   const auto fault = find_environment_fault(options.environment);
   if (fault) throw SessionError(SessionFailure::bad_request, *fault);
+  if (options.egress && !offers_egress())
+    throw SessionError(
+        SessionFailure::bad_request,
+        "egress requires the egress proxy, which is not configured on this deployment");
   // A coroutine of its own, since it changes how cancellation reaches it.
   auto executor = co_await asio::this_coro::executor;
   std::string id =
@@ -95,7 +99,7 @@ asio::awaitable<std::string> NativeSessions::create_from_image(CreateOptions opt
     record.run_uid = settings_.run_uid;
     record.run_gid = settings_.run_gid;
     try {
-      std::string id = co_await store_.create(std::move(record));
+      std::string id = co_await store_.create(std::move(record), options.egress);
       co_return id;
     } catch (const HostError& error) {
       // Pruned between the two steps: fetched again, once.
@@ -216,6 +220,15 @@ asio::awaitable<void> NativeSessions::close(std::string id, CloseMode mode) {
       co_await translated(store_.remove(lease->session()));
       break;
   }
+}
+
+bool NativeSessions::offers_egress() const { return store_.egress().gate != nullptr; }
+
+asio::awaitable<EgressUpdate> NativeSessions::update_egress(std::string id, EgressPolicy policy) {
+  const std::shared_ptr<Session> session = store_.find(id);
+  if (!session) throw SessionError(SessionFailure::not_found, "Session not found");
+  EgressUpdate update = co_await translated(store_.update_egress(session, std::move(policy)));
+  co_return update;
 }
 
 bool NativeSessions::exists(const std::string& id) const { return store_.find(id) != nullptr; }

@@ -64,6 +64,8 @@ public:
   boost::asio::awaitable<std::string> fs(std::string id, std::string request) override;
   // Waits its turn like every other operation, and is `busy` where that does not come.
   boost::asio::awaitable<void> close(std::string id, CloseMode mode) override;
+  [[nodiscard]] bool offers_egress() const override;
+  boost::asio::awaitable<EgressUpdate> update_egress(std::string id, EgressPolicy policy) override;
   [[nodiscard]] bool exists(const std::string& id) const override;
   [[nodiscard]] Counts counts() const override;
 

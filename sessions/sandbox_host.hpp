@@ -29,21 +29,26 @@ private:
   std::string text_;
 };
 
+// A sandbox that runs.
+struct Sandbox {
+  os::UniqueFd pidfd;            // of its agent
+  os::UniqueFd egress_listener;  // the proxy's, for a sandbox with egress; else empty
+};
+
 // Where sandboxes live: the broker, or a test's fake. Thread-safe; every call may block, so it is
 // made on a pool. Failures are HostError or os::Error.
 class SandboxHost {
 public:
   virtual ~SandboxHost() = default;
-  // Starts a sandbox, on its old writable layer where there is one; a pidfd of its agent, which
-  // listens by then.
-  virtual os::UniqueFd create(const SandboxSpec& spec) = 0;
+  // Starts a sandbox, on its old writable layer where there is one; its agent listens by then.
+  virtual Sandbox create(const SandboxSpec& spec) = 0;
   // Ends all its processes; the writable layer stays. Done also where nothing runs.
   virtual void kill(const std::string& session) = 0;
   // Ends it and removes all of it. Done also where there is nothing.
   virtual void remove(const std::string& session) = 0;
   virtual std::vector<runtime::SandboxEntry> list() = 0;
-  // A pidfd of a running sandbox's agent, after a restart of the daemon.
-  virtual os::UniqueFd adopt(const std::string& session) = 0;
+  // A running sandbox, after a restart of the daemon. `egress_port`: as in its record.
+  virtual Sandbox adopt(const std::string& session, std::uint16_t egress_port) = 0;
 };
 
 }  // namespace daiv::sessions

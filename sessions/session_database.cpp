@@ -12,7 +12,7 @@
 namespace daiv::sessions {
 namespace {
 
-constexpr int schema_version = 1;
+constexpr int schema_version = 2;
 constexpr int busy_timeout_ms = 5000;
 constexpr std::uint32_t max_texts = 1U << 20;
 
@@ -26,9 +26,14 @@ CREATE TABLE IF NOT EXISTS session (
 PRAGMA user_version = 1;
 )sql";
 
+constexpr const char* schema_2 =
+    "ALTER TABLE session ADD COLUMN egress_port INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = "
+    "2;";
+
 constexpr const char* save_sql =
-    "INSERT INTO session VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16) "
-    "ON CONFLICT(id) DO UPDATE SET running=?12, seeded=?13, last_used_ms=?15, stopped_ms=?16";
+    "INSERT INTO session VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17) "
+    "ON CONFLICT(id) DO UPDATE SET running=?12, seeded=?13, last_used_ms=?15, stopped_ms=?16, "
+    "egress_port=?17";
 
 struct CloseDatabase {
   void operator()(sqlite3* database) const noexcept { sqlite3_close_v2(database); }
@@ -129,6 +134,7 @@ SessionRecord read_record(Statement& row) {
   record.created = from_ms(row.read_integer());
   record.last_used = from_ms(row.read_integer());
   record.stopped = from_ms(row.read_integer());
+  record.egress_port = static_cast<std::uint16_t>(row.read_integer());
   return record;
 }
 
@@ -159,6 +165,7 @@ SessionDatabase::SessionDatabase(const std::string& path) : impl_(std::make_uniq
                     path, found, schema_version));
   }
   if (found == 0) execute(opened, schema);
+  if (found < 2) execute(opened, schema_2);
 }
 
 SessionDatabase::~SessionDatabase() = default;
@@ -184,7 +191,8 @@ void SessionDatabase::save(const SessionRecord& record) {
       .integer(record.seeded == Seeded::yes ? 1 : 0);
   save.integer(to_ms(record.created))
       .integer(to_ms(record.last_used))
-      .integer(to_ms(record.stopped));
+      .integer(to_ms(record.stopped))
+      .integer(record.egress_port);
   save.step();
 }
 

@@ -30,6 +30,8 @@ struct SessionRecord {
   Time created;
   Time last_used;  // when an operation last began or ended
   Time stopped;    // meaningful where `state` is stopped
+  // Of the proxy, as the sandbox knows it; 0: a session without egress.
+  std::uint16_t egress_port = 0;
 };
 
 // A new random id (RFC 9562 §5.4).

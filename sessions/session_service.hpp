@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "sessions/egress_policy.hpp"
+
 // What the API asks of sessions. All calls run on the front's io thread and are awaited; failures
 // that a client must be told are SessionError, everything else is an internal error.
 namespace daiv::sessions {
@@ -42,6 +44,7 @@ struct CreateOptions {
   std::vector<std::pair<std::string, std::string>> environment;
   std::uint64_t memory_bytes = 0;  // 0: no limit
   double cpus = 0;                 // 0: no limit
+  std::optional<EgressPolicy> egress;  // empty: no network
 };
 
 struct RunOptions {
@@ -80,6 +83,12 @@ public:
   virtual boost::asio::awaitable<void> commit() = 0;
 };
 
+enum class EgressUpdate {
+  done,        // holds for the next request
+  no_egress,   // the session was made without
+  not_served,  // its proxy is not back yet: a retry may find it
+};
+
 enum class CloseMode { keep_warm, remove };
 
 class SessionService {
@@ -98,6 +107,11 @@ public:
   virtual boost::asio::awaitable<std::string> fs(std::string id, std::string request) = 0;
   // Done also where the session does not exist.
   virtual boost::asio::awaitable<void> close(std::string id, CloseMode mode) = 0;
+  // Whether sessions can have egress here.
+  [[nodiscard]] virtual bool offers_egress() const = 0;
+  // Sets the policy of a session with egress, whatever runs in it. Throws not_found.
+  virtual boost::asio::awaitable<EgressUpdate> update_egress(std::string id,
+                                                             EgressPolicy policy) = 0;
   [[nodiscard]] virtual bool exists(const std::string& id) const = 0;
 
   struct Counts {

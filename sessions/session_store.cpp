@@ -11,6 +11,7 @@
 #include "agent/protocol.hpp"
 #include "sessions/agent_termination.hpp"
 #include "sessions/deadline.hpp"
+#include "sessions/egress_environment.hpp"
 #include "sessions/on_pool.hpp"
 #include "sessions/session_service.hpp"
 
@@ -52,6 +53,7 @@ SessionStore::SessionStore(StoreSettings settings, SandboxHost& host,
       pool_(pool),
       clock_(std::move(clock)),
       database_(settings_.database_path),
+      egress_files_(settings_.egress.directory),
       ranges_(settings_.uid_start, settings_.uid_count),
       watches_(executor) {}
 
@@ -82,6 +84,13 @@ SandboxSpec SessionStore::plan_sandbox(const SessionRecord& record) const {
   config.environment = record.environment;
   config.prune_dirs = settings_.prune_dirs;
   SandboxSpec spec;
+  if (record.egress_port != 0) {
+    require_gate(record);
+    spec.request.egress = settings_.egress.plan_link(record.uid_base);
+    spec.request.egress->port = record.egress_port;
+    config.environment = with_egress(std::move(config.environment), *spec.request.egress);
+    config.trust = settings_.egress.gate->trust();
+  }
   spec.agent_config = config.encode();
   spec.request.session = record.id;
   spec.request.uid_base = record.uid_base;
@@ -94,13 +103,18 @@ SandboxSpec SessionStore::plan_sandbox(const SessionRecord& record) const {
   return spec;
 }
 
-asio::awaitable<std::string> SessionStore::create(SessionRecord record) {
-  std::string id = co_await uninterrupted(create_sandbox(std::move(record)));
+asio::awaitable<std::string> SessionStore::create(SessionRecord record,
+                                                  std::optional<EgressPolicy> egress) {
+  std::string id = co_await uninterrupted(create_sandbox(std::move(record), std::move(egress)));
   co_return id;
 }
 
 asio::awaitable<void> SessionStore::start(std::shared_ptr<Session> session) {
-  if (session->phase == Phase::running) co_return;
+  if (session->phase == Phase::running) {
+    if (session->record.egress_port != 0 && !settings_.egress.gate->serves(session->record.id))
+      throw SessionError(SessionFailure::unavailable, "the session's egress proxy is not running");
+    co_return;
+  }
   co_await uninterrupted(start_sandbox(std::move(session)));
 }
 
@@ -113,21 +127,24 @@ asio::awaitable<void> SessionStore::remove(std::shared_ptr<Session> session) {
   co_await uninterrupted(remove_sandbox(std::move(session)));
 }
 
-asio::awaitable<std::string> SessionStore::create_sandbox(SessionRecord record) {
+asio::awaitable<std::string> SessionStore::create_sandbox(SessionRecord record,
+                                                          std::optional<EgressPolicy> egress) {
   const LayerUse in_use(*this, record.layers);
   record.id = make_session_id();
   record.state = SessionState::running;
-  os::UniqueFd pidfd;
-  while (!pidfd) {
+  record.egress_port = egress ? settings_.egress.port : 0;
+  Sandbox sandbox;
+  while (!sandbox.pidfd) {
     record.uid_base = take_range();
-    pidfd = co_await try_create(record);
+    sandbox = co_await try_create(record, egress);
   }
   use_layers(record.layers);
   std::string id = record.id;
   auto session = std::make_shared<Session>(executor_, std::move(record));
   session->saved_use = session->record.last_used;
+  if (egress) session->egress = std::move(*egress);
   sessions_.emplace(id, session);
-  became_running(session, std::move(pidfd));
+  became_running(session, std::move(sandbox));
   co_return id;
 }
 
@@ -142,63 +159,73 @@ std::uint32_t SessionStore::take_range() {
 
 // Empty where another daemon of this host holds the range; then it stays taken here too, and the
 // next one is tried.
-asio::awaitable<os::UniqueFd> SessionStore::try_create(SessionRecord& record) {
+asio::awaitable<Sandbox> SessionStore::try_create(SessionRecord& record,
+                                                  const std::optional<EgressPolicy>& egress) {
   record.created = record.last_used = clock_();
-  auto work = [this, record, spec = plan_sandbox(record)] {
+  auto work = [this, record, egress, spec = plan_sandbox(record)] {
     try {
-      os::UniqueFd pidfd = host_.create(spec);
+      if (egress) egress_files_.save(record.id, *egress, 0);
+      Sandbox sandbox = host_.create(spec);
       database_.save(record);
-      return pidfd;
+      return sandbox;
     } catch (...) {  // whatever it was: first nothing may stay, then the caller gets to know
       host_.remove(record.id);
+      if (egress) egress_files_.remove(record.id);
       throw;
     }
   };
   in_transit_.insert(record.id);
-  os::UniqueFd pidfd;
+  Sandbox sandbox;
   std::exception_ptr failure;
   try {
-    pidfd = co_await on_pool(pool_, std::move(work));
+    sandbox = co_await on_pool(pool_, std::move(work));
   } catch (const HostError& error) {
     if (error.kind() != runtime::Failure::range_taken) failure = std::current_exception();
   } catch (...) {  // rethrown below, after the books are straight
     failure = std::current_exception();
   }
   in_transit_.erase(record.id);
-  if (!failure) co_return pidfd;
+  if (!failure) co_return sandbox;
   ranges_.give_back(record.uid_base);
   std::rethrow_exception(failure);
 }
 
-void SessionStore::became_running(const std::shared_ptr<Session>& session, os::UniqueFd pidfd) {
+void SessionStore::became_running(const std::shared_ptr<Session>& session, Sandbox sandbox) {
   session->phase = Phase::running;
   session->record.state = SessionState::running;
   session->leftover = Session::Leftover::none;
   const std::uint64_t start = ++session->starts;
-  watches_.spawn("watch " + session->record.id, watch(session, start, std::move(pidfd)));
+  if (session->record.egress_port != 0) open_gate(*session, std::move(sandbox.egress_listener));
+  watches_.spawn("watch " + session->record.id, watch(session, start, std::move(sandbox.pidfd)));
 }
 
 asio::awaitable<void> SessionStore::start_sandbox(std::shared_ptr<Session> session) {
   SessionRecord record = session->record;
   record.state = SessionState::running;
+  if (record.egress_port != 0) {
+    require_gate(record);
+    record.egress_port = settings_.egress.port;  // it may have changed with the settings
+  }
   const bool leftover = session->leftover == Session::Leftover::dead_sandbox;
   auto work = [this, record, leftover, spec = plan_sandbox(record)] {
     if (leftover) host_.kill(record.id);
-    os::UniqueFd pidfd = host_.create(spec);
+    Sandbox sandbox = host_.create(spec);
     try {
       database_.save(record);
     } catch (...) {  // a sandbox that runs but is not recorded as running must not stay
       host_.kill(record.id);
       throw;
     }
-    return pidfd;
+    return sandbox;
   };
-  os::UniqueFd pidfd = co_await on_pool(pool_, std::move(work));
-  became_running(session, std::move(pidfd));
+  Sandbox sandbox = co_await on_pool(pool_, std::move(work));
+  session->record.egress_port = record.egress_port;
+  became_running(session, std::move(sandbox));
 }
 
 asio::awaitable<void> SessionStore::stop_sandbox(std::shared_ptr<Session> session) {
   session->phase = Phase::ending;
+  close_gate(*session);
   co_await terminate_processes(agent_socket(session->record.id), settings_.stop_timeout);
   SessionRecord record = session->record;
   record.state = SessionState::stopped;
@@ -231,9 +258,11 @@ asio::awaitable<void> SessionStore::remove_sandbox(std::shared_ptr<Session> sess
   session->phase = Phase::ending;
   session->presence = Session::Presence::removed;
   sessions_.erase(session->record.id);
+  close_gate(*session);
   in_transit_.insert(session->record.id);  // busy on the host: tidy() keeps off
-  auto work = [this, id = session->record.id] {
+  auto work = [this, id = session->record.id, egress = session->record.egress_port != 0] {
     database_.remove(id);
+    if (egress) egress_files_.remove(id);
     host_.remove(id);
   };
   std::exception_ptr failure;
@@ -260,6 +289,7 @@ void SessionStore::mark_dead(Session& session) {
   if (session.phase != Phase::running) return;
   spdlog::warn("session={} event=sandbox_ended unexpectedly=true", session.record.id);
   session.phase = Phase::stopped;
+  close_gate(session);
   session.leftover = Session::Leftover::dead_sandbox;
   session.record.state = SessionState::stopped;
   session.record.stopped = clock_();

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "os/unique_fd.hpp"
+#include "sessions/egress_files.hpp"
+#include "sessions/egress_gate.hpp"
 #include "sessions/sandbox_host.hpp"
 #include "sessions/session_database.hpp"
 #include "sessions/session_lock.hpp"
@@ -23,6 +25,8 @@
 #include "sessions/uid_ranges.hpp"
 
 namespace daiv::sessions {
+
+enum class EgressUpdate;
 
 enum class Phase {
   stopped,
@@ -43,6 +47,8 @@ struct Session {
   enum class Presence { here, removed } presence = Presence::here;
   std::uint64_t starts = 0;  // tells one run of the sandbox from the next
   Time saved_use;            // record.last_used as it is on disk
+  EgressPolicy egress;       // where record.egress_port is set
+  std::uint64_t egress_version = 0;
 };
 
 using Clock = std::function<Time()>;
@@ -56,6 +62,7 @@ struct StoreSettings {
   std::uint32_t max_processes = 0;
   std::vector<std::string> prune_dirs;
   std::chrono::milliseconds stop_timeout{2000};
+  EgressSetup egress;
 };
 
 // The sessions: in memory, on disk and on the host, and the changes between their states. Used on
@@ -78,12 +85,17 @@ public:
 
   // Makes a session of `record`, whose id, uid range and times are filled in here. It can be found
   // only when it works; a failure leaves nothing. Returns its id.
-  boost::asio::awaitable<std::string> create(SessionRecord record);
+  boost::asio::awaitable<std::string> create(SessionRecord record,
+                                             std::optional<EgressPolicy> egress = {});
   // Starts it unless it runs.
   boost::asio::awaitable<void> start(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> stop(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> remove(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> save(std::shared_ptr<Session> session);
+  // Without the session's lock: it holds at once, whatever runs in the session.
+  boost::asio::awaitable<EgressUpdate> update_egress(std::shared_ptr<Session> session,
+                                                     EgressPolicy policy);
+  [[nodiscard]] const EgressSetup& egress() const { return settings_.egress; }
   // Its agent does not answer any more: the next start() makes it anew.
   void mark_dead(Session& session);
 
@@ -100,13 +112,22 @@ private:
   class LayerUse;
 
   [[nodiscard]] SandboxSpec plan_sandbox(const SessionRecord& record) const;
-  boost::asio::awaitable<std::string> create_sandbox(SessionRecord record);
-  boost::asio::awaitable<os::UniqueFd> try_create(SessionRecord& record);
+  boost::asio::awaitable<std::string> create_sandbox(SessionRecord record,
+                                                     std::optional<EgressPolicy> egress);
+  boost::asio::awaitable<Sandbox> try_create(SessionRecord& record,
+                                             const std::optional<EgressPolicy>& egress);
   std::uint32_t take_range();
   boost::asio::awaitable<void> start_sandbox(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> stop_sandbox(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> remove_sandbox(std::shared_ptr<Session> session);
-  void became_running(const std::shared_ptr<Session>& session, os::UniqueFd pidfd);
+  void became_running(const std::shared_ptr<Session>& session, Sandbox sandbox);
+  void open_gate(const Session& session, os::UniqueFd listener);
+  void close_gate(const Session& session);
+  void require_gate(const SessionRecord& record) const;
+  boost::asio::awaitable<EgressUpdate> change_egress(std::shared_ptr<Session> session,
+                                                     EgressPolicy policy);
+  void restore_egress(const std::shared_ptr<Session>& session);
+  void forget_lost_policies();
   boost::asio::awaitable<void> watch(std::shared_ptr<Session> session, std::uint64_t start,
                                      os::UniqueFd pidfd);
   void restore(SessionRecord record);
@@ -119,6 +140,7 @@ private:
   boost::asio::thread_pool& pool_;
   Clock clock_;
   SessionDatabase database_;
+  EgressFiles egress_files_;
   UidRanges ranges_;
   std::map<std::string, std::shared_ptr<Session>> sessions_;
   std::set<std::string>

@@ -22,6 +22,7 @@ void SessionStore::restore(SessionRecord record) {
   const std::string id = record.id;
   auto session = std::make_shared<Session>(executor_, std::move(record));
   session->saved_use = session->record.last_used;
+  if (session->record.egress_port != 0) restore_egress(session);
   sessions_.emplace(id, std::move(session));
 }
 
@@ -41,7 +42,8 @@ void SessionStore::reconcile() {
   for (const auto& id : plan.adopt) {
     const auto session = find(id);
     try {
-      became_running(session, host_.adopt(id));
+      require_gate(session->record);
+      became_running(session, host_.adopt(id, session->record.egress_port));
       spdlog::info("session={} event=adopted", id);
     } catch (const std::exception&
                  error) {  // one sandbox that can't be adopted must not stop the daemon
@@ -61,6 +63,7 @@ void SessionStore::reconcile() {
     host_.kill(id);  // the rest of a dead sandbox: its cgroup and socket
     database_.save(session->record);
   }
+  forget_lost_policies();
 }
 
 asio::awaitable<void> SessionStore::tidy() {

@@ -105,6 +105,17 @@ public:
     co_return;
   }
 
+  bool egress_offered = false;
+  sessions::EgressUpdate egress_update = sessions::EgressUpdate::no_egress;
+  std::vector<sessions::EgressPolicy> policies;
+  [[nodiscard]] bool offers_egress() const override { return egress_offered; }
+  boost::asio::awaitable<sessions::EgressUpdate> update_egress(
+      std::string id, sessions::EgressPolicy policy) override {
+    require(id);
+    policies.push_back(std::move(policy));
+    co_return egress_update;
+  }
+
   void release() { released_->cancel(); }
 
   [[nodiscard]] bool exists(const std::string& id) const override { return sessions.contains(id); }

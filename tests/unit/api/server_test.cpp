@@ -185,6 +185,38 @@ TEST_F(ServerTest, TellsWhyASessionCanNotServe) {
   EXPECT_EQ(client.read().body, R"({"detail":"Session has no egress proxy; nothing to refresh"})");
 }
 
+TEST_F(ServerTest, HandsEgressPoliciesOn) {
+  start();
+  on_server([this] { service.egress_offered = true; });
+  Client client(port);
+  const std::string block =
+      R"({"policy":{"default":"allow","intercept":"all","rules":[{"host":"a.test","methods":["GET"],)"
+      R"("inject":"t"},{"host":"*.b.test"}]},"secrets":{"t":{"header":"X-T","value":"v"}}})";
+  client.send(json_request("/session/", R"({"base_image":"i","egress":)" + block + "}"));
+  EXPECT_EQ(client.read().status, 200);
+  const std::string path = "/session/session-1/egress/";
+  const std::string json = "Content-Type: application/json\r\n";
+  client.send(request("PUT", path, block, json));
+  EXPECT_EQ(client.read().status, 409);
+  on_server([this] { service.egress_update = sessions::EgressUpdate::not_served; });
+  client.send(request("PUT", path, block, json));
+  EXPECT_EQ(client.read().status, 503);
+  on_server([this] { service.egress_update = sessions::EgressUpdate::done; });
+  client.send(request("PUT", path, block, json));
+  EXPECT_EQ(client.read().status, 204);
+  client.send(request("PUT", "/session/other/egress/", block, json));
+  EXPECT_EQ(client.read().status, 404);
+  on_server([this] {
+    sessions::EgressPolicy expected;
+    expected.fallback = sessions::EgressDefault::allow;
+    expected.intercept = sessions::EgressIntercept::all;
+    expected.rules = {{"a.test", {"GET"}, "t"}, {"*.b.test", {}, std::nullopt}};
+    expected.secrets = {{"t", {"X-T", "v"}}};
+    EXPECT_EQ(service.created.at(0).egress, expected);
+    EXPECT_EQ(service.policies.at(2), expected);
+  });
+}
+
 TEST_F(ServerTest, HidesInternalErrorsInProduction) {
   start();
   Client client(port);
