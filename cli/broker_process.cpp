@@ -70,6 +70,7 @@ std::vector<std::string> plan_broker_arguments(const Settings& settings, const U
       fmt::format("--agent={}", programs.agent),
       fmt::format("--unpack={}", programs.unpack),
       fmt::format("--cgroup-root={}", settings.cgroup_root),
+      fmt::format("--egress-subnet={}", settings.egress_subnet),
   };
 }
 

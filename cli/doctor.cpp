@@ -10,6 +10,8 @@
 #include "cli/commands.hpp"
 #include "cli/control_client.hpp"
 #include "cli/control_protocol.hpp"
+#include "cli/egress.hpp"
+#include "cli/egress_authority.hpp"
 #include "cli/host_directories.hpp"
 #include "cli/privileges.hpp"
 #include "cli/program_paths.hpp"
@@ -70,7 +72,11 @@ std::string check_ca(const Settings& settings) {
     if (::access(path.c_str(), R_OK) != 0)
       return fmt::format("can't read {}: check the path and its rights", path);
   }
-  return "ok";
+  return join(find_authority_remarks(*load_authority(settings, read_authority(settings))));
+}
+
+std::string check_egress(const Settings& settings) {
+  return settings.egress_ca_cert_file.empty() ? "ok" : join(find_egress_conflicts(settings));
 }
 
 void add_report(Checks& checks, const std::vector<std::string>& pairs) {
@@ -127,6 +133,7 @@ int doctor(const LoadedSettings& loaded, Form form) {
   });
   add(checks, "disk", [&] { return check_disk(loaded.settings); });
   add(checks, "egress CA", [&] { return check_ca(loaded.settings); });
+  add(checks, "egress network", [&] { return check_egress(loaded.settings); });
   add_host_checks(checks, loaded.settings);
   bool well = true;
   json listing = json::array();

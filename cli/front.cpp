@@ -13,12 +13,14 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <memory>
 
 #include "api/server.hpp"
 #include "cli/broker_layers.hpp"
 #include "cli/build_config.hpp"
 #include "cli/control_commands.hpp"
 #include "cli/control_server.hpp"
+#include "cli/egress.hpp"
 #include "cli/front_settings.hpp"
 #include "cli/pull_metrics.hpp"
 #include "cli/watermark_pruner.hpp"
@@ -36,6 +38,11 @@ namespace {
 // Threads that wait for the broker, the database and files; and those that wait for registries.
 constexpr std::size_t pool_threads = 16;
 constexpr std::size_t pull_threads = 32;
+
+sessions::SessionSettings with_egress(sessions::SessionSettings settings, Egress* egress) {
+  if (egress != nullptr) settings.store.egress = egress->setup();
+  return settings;
+}
 
 // All of the front, in order of dependence: what stands below uses what stands above.
 class Front {
@@ -68,6 +75,7 @@ private:
   images::ImageService images_;
   PullMetrics pulls_;
   sessions::BrokerHost host_;
+  std::unique_ptr<Egress> egress_;  // empty: not configured
   sessions::NativeSessions sessions_;
   WatermarkPruner pruner_;
   api::Server server_;
@@ -88,8 +96,11 @@ Front::Front(const Settings& settings, FrontParts parts)
       layers_(broker_, {}),
       images_(plan_image_settings(settings, registry_auth_), layers_),
       host_(broker_),
+      egress_(parts.egress_authority ? std::make_unique<Egress>(settings, *parts.egress_authority,
+                                                                io_.get_executor(), pool_)
+                                     : nullptr),
       sessions_(
-          plan_session_settings(settings), host_,
+          with_egress(plan_session_settings(settings), egress_.get()), host_,
           [this](const std::string& reference) {
             return pulls_.watch(disk_watch(), [&](const images::PullObserver& observer) {
               return images_.ensure(reference, images::PullPolicy::if_missing, observer,
@@ -102,7 +113,8 @@ Front::Front(const Settings& settings, FrontParts parts)
                              [this] { return sessions_.layers_in_use(); });
       }),
       server_(plan_server_settings(settings, api_parts_), sessions_, io_.get_executor(), pool_,
-              {api_parts_.observer, [this] { return pulls_.expose(); }}),
+              {api_parts_.observer,
+               [this] { return pulls_.expose() + (egress_ ? egress_->expose() : ""); }}),
       commands_(images_, pulls_, sessions_, broker_, io_.get_executor()),
       broker_pidfd_(io_, parts.broker.pidfd.release()),
       control_(std::move(parts.control_listener), parts.user.uid,
@@ -122,8 +134,7 @@ Front::~Front() {
 // The end of a pull, which nobody reports for an image that is there already.
 images::PullObserver Front::disk_watch() {
   return [this](const images::PullEvent& event) {
-    if (event.layer.empty() && event.stage == images::PullEvent::Stage::done)
-      pruner_.disk_filled();
+    if (event.layer.empty() && event.stage == images::PullEvent::Stage::done) pruner_.disk_filled();
   };
 }
 
@@ -136,6 +147,10 @@ int Front::run() {
     signals_.cancel();
     if (error) failure_ = error;
   });
+  if (egress_)
+    asio::co_spawn(io_, egress_->watch_authority(), [](const std::exception_ptr& error) {
+      if (error) spdlog::error("event=egress_ca_not_watched");
+    });
   say_ready();
   io_.run();
   if (failure_) std::rethrow_exception(failure_);
@@ -146,6 +161,7 @@ asio::awaitable<void> Front::serve() {
   co_await server_.run();
   co_await sessions::on_pool(pool_, [this] { control_.close(); });
   co_await sessions_.shut_down();
+  if (egress_) co_await egress_->stop();
 }
 
 void Front::stop(const char* reason) {

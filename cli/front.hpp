@@ -1,10 +1,13 @@
 #pragma once
 
+#include <optional>
+
 #include "api/extensions.hpp"
 #include "cli/broker_process.hpp"
 #include "cli/privileges.hpp"
 #include "cli/settings.hpp"
 #include "os/unique_fd.hpp"
+#include "proxy/certificate_authority.hpp"
 
 namespace daiv::cli {
 
@@ -24,6 +27,7 @@ struct FrontParts {
   os::UniqueFd registry_auth;  // memfd; empty: no credentials
   os::UniqueFd control_listener;
   ApiParts api;
+  std::optional<proxy::PemPair> egress_authority;  // empty: no egress
 };
 
 // Wires images, sessions, API and control socket together and serves until SIGTERM, SIGINT or the

@@ -64,6 +64,7 @@ void remove_stale_socket(const std::string& path) {
 void make_directories(const Settings& settings, const User& front) {
   make_root_directory(settings.state_dir);
   make_root_directory(settings.runtime_dir);
+  make_directory(settings.runtime_dir + "/egress", own, front.uid, front.gid);
   const std::string base = settings.state_dir + "/front";
   make_directory(base, own, front.uid, front.gid);
   for (const char* name : {"/tmp", "/blobs"})

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/build_config.hpp"
+#include "cli/ca_command.hpp"
 #include "cli/commands.hpp"
 #include "cli/control_protocol.hpp"
 #include "cli/serve.hpp"
@@ -158,7 +159,25 @@ private:
                                                   : Listing::text);
         }));
     settings_command->add_flag("--markdown", markdown_, "the table of docs/settings.md");
+    add_ca_commands();
     with_json(add("version", "print the version", [this] { return show_version(form()); }));
+  }
+
+  void add_ca_commands() {
+    CLI::App* ca = app_.add_subcommand("ca", "make, check or mend the CA of the egress proxy");
+    ca->require_subcommand(1);
+    const auto add_one = [&](const char* name, const char* description,
+                             int (*action)(const Settings&, CaFiles)) {
+      CLI::App* command = ca->add_subcommand(name, description);
+      command->callback(
+          [this, action] { chosen_ = [this, action] { return action(settings(), ca_files_); }; });
+      command->add_option("--cert", ca_files_.certificate,
+                          "instead of DAIV_SANDBOX_EGRESS_CA_CERT_FILE");
+      command->add_option("--key", ca_files_.key, "instead of DAIV_SANDBOX_EGRESS_CA_KEY_FILE");
+    };
+    add_one("init", "make a pair that strict clients accept", ca_init);
+    add_one("repair", "write a certificate for the same key that strict clients accept", ca_repair);
+    add_one("check", "say whether the pair can be used", ca_check);
   }
 
   CLI::App app_{"daiv-sandbox: a Linux machine for every coding agent, in milliseconds"};
@@ -172,6 +191,7 @@ private:
   std::string image_;
   std::string source_;
   ExecArguments exec_;
+  CaFiles ca_files_;
   std::vector<std::string> ids_;
 };
 

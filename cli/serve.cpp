@@ -15,6 +15,8 @@
 
 #include "cli/broker_process.hpp"
 #include "cli/build_config.hpp"
+#include "cli/egress.hpp"
+#include "cli/egress_authority.hpp"
 #include "cli/error_reporting.hpp"
 #include "cli/front.hpp"
 #include "cli/host_directories.hpp"
@@ -34,6 +36,9 @@ constexpr std::size_t max_credential_bytes = 1U << 20;
 bool refuse(const LoadedSettings& loaded) {
   std::vector<std::string> reasons = loaded.errors;
   for (auto& conflict : find_conflicts(loaded.settings)) reasons.push_back(std::move(conflict));
+  if (loaded.errors.empty() && !loaded.settings.egress_ca_cert_file.empty())
+    for (auto& conflict : find_egress_conflicts(loaded.settings))
+      reasons.push_back(std::move(conflict));
   if (::geteuid() != 0)
     reasons.emplace_back(
         "serve must be started by root: it gives up its rights once the broker runs");
@@ -80,6 +85,8 @@ FrontParts prepare_as_root(const Settings& settings) {
   parts.api.listener = listen_for_api(settings, parts.user);
   parts.broker =
       start_broker(plan_broker_arguments(settings, parts.user, programs), programs.broker);
+  // The key is root's alone where the operator wants it so; parsed it is by the front.
+  if (!settings.egress_ca_cert_file.empty()) parts.egress_authority = read_authority(settings);
   raise_descriptor_limit();
   return parts;
 }

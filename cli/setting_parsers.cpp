@@ -1,9 +1,13 @@
 #include "cli/setting_parsers.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string_view>
+
+#include "netns/link_plan.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -61,6 +65,30 @@ std::vector<std::string> parse_list(const std::string& text) {
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
   return items;
+}
+
+std::optional<std::vector<EgressHost>> parse_hosts(const std::string& text) {
+  std::vector<EgressHost> hosts;
+  for (const std::string& item : parse_list(text)) {
+    const std::size_t colon = item.find(':');
+    if (colon == std::string::npos || colon == 0) return std::nullopt;
+    EgressHost host{item.substr(0, colon), item.substr(colon + 1)};
+    if (host.address.starts_with('[') && host.address.ends_with(']'))
+      host.address = host.address.substr(1, host.address.size() - 2);
+    in6_addr bytes{};
+    if (::inet_pton(AF_INET, host.address.c_str(), &bytes) != 1 &&
+        ::inet_pton(AF_INET6, host.address.c_str(), &bytes) != 1)
+      return std::nullopt;
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+Parse subnet_of(std::string Settings::* field) {
+  return [field](Settings& settings, const std::string& text) {
+    settings.*field = text;
+    return netns::parse_subnet(text).has_value();
+  };
 }
 
 }  // namespace daiv::cli

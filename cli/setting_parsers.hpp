@@ -86,6 +86,20 @@ inline Parse list_of(std::vector<std::string> Settings::* field) {
   };
 }
 
+// NAME:ADDRESS, separated by commas; an IPv6 address may be in brackets.
+std::optional<std::vector<EgressHost>> parse_hosts(const std::string& text);
+
+inline Parse hosts_of(std::vector<EgressHost> Settings::* field) {
+  return [field](Settings& settings, const std::string& text) {
+    auto hosts = parse_hosts(text);
+    if (hosts) settings.*field = std::move(*hosts);
+    return hosts.has_value();
+  };
+}
+
+// An IPv4 network for the links of sessions.
+Parse subnet_of(std::string Settings::* field);
+
 template <typename Choice>
 Parse choice_of(Choice Settings::* field,
                 std::initializer_list<std::pair<std::string, Choice>> choices) {

@@ -18,6 +18,12 @@ enum class LogFormat { text, json };
 enum class Runtime { runc, runsc };  // "runc" is the native runtime, see docs/settings.md
 enum class Switch { off, on };
 
+// One item of DAIV_SANDBOX_EGRESS_EXTRA_HOSTS.
+struct EgressHost {
+  std::string name;
+  std::string address;  // an IPv4 or IPv6 literal, without brackets
+};
+
 using Milliseconds = std::chrono::milliseconds;
 using Seconds = std::chrono::seconds;
 
@@ -77,6 +83,10 @@ struct Settings {
   double egress_proxy_cpus{};
   std::string egress_ca_cert_file;
   std::string egress_ca_key_file;
+  std::string egress_subnet;
+  std::vector<EgressHost> egress_extra_hosts;
+  std::string egress_upstream_ca_file;
+  Switch egress_inject_plaintext{};
 
   std::string sentry_dsn;
   Switch sentry_enable_logs{};

@@ -119,7 +119,8 @@ std::vector<SettingSpec> image_settings() {
        "A download that brings nothing for so long has failed.", Secrecy::open,
        seconds_of(&S::pull_no_progress, 1)},
       {"DAIV_SANDBOX_DISK_WATERMARK", "0.9", "a number from 0 to 1; 1 means never",
-       "Above this used fraction of the disk, images unused for longest are removed before a pull.",
+       "Above this used fraction of the disk, images unused for longest are removed, each minute and "
+       "after a pull.",
        Secrecy::open, real_of(&S::disk_watermark, 0, 1)},
   };
 }
@@ -177,33 +178,49 @@ std::vector<SettingSpec> session_settings() {
 
 std::vector<SettingSpec> egress_settings() {
   return {
-      {"DAIV_SANDBOX_NETWORK", "", "a host interface or a named network namespace",
-       "Where upstream connections leave through. Without effect until egress is available.",
+      {"DAIV_SANDBOX_NETWORK", "", "a host interface",
+       "The interface that connections to origins leave through; any where it is not set. A named "
+       "network namespace is refused.",
        Secrecy::open, text_of(&S::network)},
       {"DAIV_SANDBOX_EGRESS_PROXY_IMAGE", "ghcr.io/srtab/daiv-sandbox-egress:latest", any_text,
        "Accepted for compatibility, without effect: the proxy is part of the daemon.",
        Secrecy::open, text_of(&S::egress_proxy_image)},
       {"DAIV_SANDBOX_EGRESS_PROXY_PORT", "8080", "a port from 1 to 65535",
-       "Port of the proxy inside a session's network. Without effect until egress is available.",
-       Secrecy::open, number_of(&S::egress_proxy_port, 1, 65535)},
+       "Port of the proxy inside a session's network.", Secrecy::open,
+       number_of(&S::egress_proxy_port, 1, 65535)},
       {"DAIV_SANDBOX_EGRESS_PROXY_RUNTIME", "runc", "runc or runsc",
        "Accepted for compatibility, without effect.", Secrecy::open,
        choice_of<Runtime>(&S::egress_proxy_runtime,
                           {{"runc", Runtime::runc}, {"runsc", Runtime::runsc}})},
-      {"DAIV_SANDBOX_EGRESS_PROXY_NETWORK", "", "a host interface or a named network namespace",
-       "As DAIV_SANDBOX_NETWORK, and before it. Without effect until egress is available.",
-       Secrecy::open, text_of(&S::egress_proxy_network)},
+      {"DAIV_SANDBOX_EGRESS_PROXY_NETWORK", "", "a host interface",
+       "As DAIV_SANDBOX_NETWORK, and before it.", Secrecy::open, text_of(&S::egress_proxy_network)},
       {"DAIV_SANDBOX_EGRESS_PROXY_MEMORY_BYTES", "", "bytes, 0 or more",
-       "Bound of the proxy's buffers for one session. Without effect until egress is available.",
+       "Bound of the proxy's buffers for one session; 64 MiB where it is not set or 0.",
        Secrecy::open, number_of(&S::egress_proxy_memory_bytes, 0, max_bytes)},
       {"DAIV_SANDBOX_EGRESS_PROXY_CPUS", "", "a number, 0 or more",
        "Accepted for compatibility, without effect.", Secrecy::open,
        real_of(&S::egress_proxy_cpus, 0, 1e6)},
       {"DAIV_SANDBOX_EGRESS_CA_CERT_FILE", "", a_path,
-       "Certificate of the egress CA; with the key, or neither. Egress is not available yet.",
+       "Certificate of the egress CA, installed into sandboxes; with the key, or neither. Without "
+       "it, a session that asks for egress is refused.",
        Secrecy::open, path_of(&S::egress_ca_cert_file)},
-      {"DAIV_SANDBOX_EGRESS_CA_KEY_FILE", "", a_path, "Private key of the egress CA.",
+      {"DAIV_SANDBOX_EGRESS_CA_KEY_FILE", "", a_path,
+       "Private key of the egress CA. Read at start, by root; read again when it changes, if the "
+       "daemon's user may.",
        Secrecy::open, path_of(&S::egress_ca_key_file)},
+      {"DAIV_SANDBOX_EGRESS_SUBNET", "100.124.0.0/14", "an IPv4 network such as 10.200.0.0/16",
+       "Addresses of the links between sandboxes and the proxy, four for each uid range.",
+       Secrecy::open, subnet_of(&S::egress_subnet)},
+      {"DAIV_SANDBOX_EGRESS_EXTRA_HOSTS", "", "NAME:ADDRESS, separated by commas",
+       "Names that the proxy knows without asking a name server.", Secrecy::open,
+       hosts_of(&S::egress_extra_hosts)},
+      {"DAIV_SANDBOX_EGRESS_UPSTREAM_CA_FILE", "", a_path,
+       "Certificates (PEM) that origins may show besides the host's trusted ones; readable by the "
+       "daemon's user.",
+       Secrecy::open, path_of(&S::egress_upstream_ca_file)},
+      {"DAIV_SANDBOX_EGRESS_INJECT_PLAINTEXT", "true", a_switch,
+       "Inject credentials into plain http to the rule's host as well.", Secrecy::open,
+       switch_of(&S::egress_inject_plaintext)},
   };
 }
 

@@ -135,6 +135,23 @@ TEST_F(SettingsTest, WhatHasNoEffectYetIsSaid) {
   EXPECT_EQ(find_remarks(load()).size(), 1U);
 }
 
+TEST_F(SettingsTest, ExtraHostsAreNamesWithAddresses) {
+  sources.environment = {
+      "DAIV_SANDBOX_EGRESS_EXTRA_HOSTS=a.test:198.18.0.1, b.test:::1,c.test:[2001:db8::1]"};
+  const auto hosts = load().settings.egress_extra_hosts;
+  ASSERT_EQ(hosts.size(), 3U);
+  EXPECT_EQ(hosts[0].name, "a.test");
+  EXPECT_EQ(hosts[0].address, "198.18.0.1");
+  EXPECT_EQ(hosts[1].address, "::1");
+  EXPECT_EQ(hosts[2].address, "2001:db8::1");
+  for (const char* bad : {"a.test", "a.test:", ":1.2.3.4", "a.test:b.test", "a:1.2.3.4,b"}) {
+    sources.environment = {std::string("DAIV_SANDBOX_EGRESS_EXTRA_HOSTS=") + bad};
+    EXPECT_EQ(load().errors.size(), 1U) << bad;
+  }
+  sources.environment = {"DAIV_SANDBOX_EGRESS_SUBNET=127.0.0.0/8"};
+  EXPECT_EQ(load().errors.size(), 1U);
+}
+
 TEST_F(SettingsTest, SecretsAreNeverShown) {
   sources.environment = {"DAIV_SANDBOX_API_KEY=hush-hush",
                          "DAIV_SANDBOX_REDIS_URL=redis://:hush-hush@x",

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "cli/settings.hpp"
+#include "netns/link_plan.hpp"
+#include "proxy/egress_proxy.hpp"
+#include "sessions/egress_gate.hpp"
+
+namespace daiv::cli {
+
+// The egress proxy of the front: settings to proxy, sessions to proxy, CA to both. Used on the io
+// thread.
+class Egress : public sessions::EgressGate {
+public:
+  // Throws std::runtime_error where the settings or the CA don't hold.
+  Egress(const Settings& settings, const proxy::PemPair& authority,
+         boost::asio::any_io_executor executor, boost::asio::thread_pool& pool);
+  ~Egress() override;
+
+  void open(const std::string& session, os::UniqueFd listener,
+            const sessions::EgressPolicy& policy) override;
+  bool update(const std::string& session, const sessions::EgressPolicy& policy) override;
+  void close(const std::string& session) override;
+  [[nodiscard]] bool serves(const std::string& session) const override;
+  [[nodiscard]] agent::Trust trust() const override { return trust_; }
+
+  // What sessions are to be set up with.
+  sessions::EgressSetup setup();
+  // Looks at the CA's files now and then, and takes a changed pair. Until stop().
+  boost::asio::awaitable<void> watch_authority();
+  // Closes every connection.
+  boost::asio::awaitable<void> stop();
+  // In the text exposition format.
+  [[nodiscard]] std::string expose() const;
+
+private:
+  void take_changed_authority();
+
+  const Settings& settings_;
+  netns::Subnet subnet_;
+  std::string public_roots_;
+  std::shared_ptr<const proxy::CertificateAuthority> authority_;  // shared with the proxy
+  agent::Trust trust_;
+  std::string seen_;  // what the CA's files looked like when they were read
+  boost::asio::steady_timer timer_;
+  proxy::EgressProxy proxy_;
+};
+
+// What keeps a daemon with egress from starting with these settings; one line each.
+std::vector<std::string> find_egress_conflicts(const Settings& settings);
+
+}  // namespace daiv::cli
