@@ -41,6 +41,14 @@ void change_ids(const ConfinedProgram& program) {
   os::check(::setresuid(uid, uid, uid), "setresuid", std::to_string(uid));
 }
 
+// The interpreter opens a script again by the descriptor that was executed, so that one must stay
+// open (execveat(2), BUGS).
+bool is_script(const os::UniqueFd& program) {
+  std::array<char, 2> start{};
+  return ::pread(program.get(), start.data(), start.size(), 0) == 2 && start[0] == '#' &&
+         start[1] == '!';
+}
+
 // Returns where the program and the error pipe are afterwards: right above the listed ones.
 std::pair<int, int> place_descriptors(const ConfinedProgram& program, const os::UniqueFd& error) {
   const os::UniqueFd null = os::open_file("/dev/null", O_RDWR);
@@ -52,8 +60,9 @@ std::pair<int, int> place_descriptors(const ConfinedProgram& program, const os::
   sources.push_back(error.get());
   for (int& fd : sources)
     fd = os::check(::fcntl(fd, F_DUPFD_CLOEXEC, first_high_fd), "fcntl", "F_DUPFD_CLOEXEC");
+  const auto inherited = listed + (is_script(program.program) ? 1 : 0);
   for (std::size_t index = 0; index < sources.size(); ++index) {
-    os::check(::dup3(sources[index], static_cast<int>(index), index < listed ? 0 : O_CLOEXEC),
+    os::check(::dup3(sources[index], static_cast<int>(index), index < inherited ? 0 : O_CLOEXEC),
               "dup3", std::to_string(index));
   }
   os::close_from(static_cast<int>(sources.size()));
@@ -75,6 +84,7 @@ std::pair<int, int> place_descriptors(const ConfinedProgram& program, const os::
     const rlimit no_core{0, 0};
     os::check(::setrlimit(RLIMIT_CORE, &no_core), "setrlimit", "RLIMIT_CORE");
     set_no_new_privs();
+    ::signal(SIGPIPE, SIG_DFL);  // ignored by the broker
     ::setsid();
     const auto [program_fd, new_error_fd] = place_descriptors(program, error);
     error_fd = new_error_fd;

@@ -13,7 +13,7 @@
 namespace daiv::runtime {
 
 struct ConfinedProgram {
-  os::UniqueFd program;                // opened for reading; executed by descriptor
+  os::UniqueFd program;  // opened for reading; executed by descriptor; a script keeps it open
   std::vector<std::string> arguments;  // the first is the program's name
   std::vector<std::string> environment;
   std::uint64_t namespaces = 0;                // CLONE_NEW*

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -17,9 +18,6 @@
 namespace daiv::runtime {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr std::chrono::milliseconds helper_limit = 30s;
 constexpr std::size_t max_output_bytes = 16U << 10;
 constexpr std::uint32_t nobody = 65534;
 constexpr std::array search_path{"/usr/local/sbin/", "/usr/local/bin/", "/usr/sbin/",
@@ -40,8 +38,8 @@ struct Output {
   bool complete = false;
 };
 
-Output read_output(const os::UniqueFd& fd) {
-  const auto deadline = std::chrono::steady_clock::now() + helper_limit;
+Output read_output(const os::UniqueFd& fd, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   Output output;
   std::array<std::byte, 4096> chunk{};
   for (;;) {
@@ -58,9 +56,18 @@ Output read_output(const os::UniqueFd& fd) {
   return output;
 }
 
+// A helper that knows one server only may end without reading.
+void name_server(const os::UniqueFd& input, const std::string& server) {
+  try {
+    os::write_full(input, server + "\n");
+  } catch (const os::Error& error) {
+    if (error.error_number() != EPIPE) throw;
+  }
+}
+
 }  // namespace
 
-Answer run_credential_helper(const RunCredentialHelper& request) {
+Answer run_credential_helper(const RunCredentialHelper& request, std::chrono::milliseconds limit) {
   const std::string name = "docker-credential-" + request.helper;
   ConfinedProgram program;
   program.program = find_program(name);
@@ -78,17 +85,16 @@ Answer run_credential_helper(const RunCredentialHelper& request) {
   os::Child child = start_program(program);
   output.write_end.reset();
   input.read_end.reset();
-  os::write_full(input.write_end, request.server + "\n");
+  name_server(input.write_end, request.server);
   input.write_end.reset();
-  Output result = read_output(output.read_end);
+  Output result = read_output(output.read_end, limit);
   if (!result.complete) {
-    return Failed{
-        Failure::internal,
-        fmt::format("{} took longer than {} s or printed more than {} bytes", name,
-                    std::chrono::duration_cast<std::chrono::seconds>(helper_limit).count(),
-                    max_output_bytes)};
+    return Failed{Failure::internal,
+                  fmt::format("{} took longer than {} s or printed more than {} bytes", name,
+                              std::chrono::duration_cast<std::chrono::seconds>(limit).count(),
+                              max_output_bytes)};
   }
-  if (os::wait_for(child.pidfd(), POLLIN, helper_limit) == os::Readiness::timed_out)
+  if (os::wait_for(child.pidfd(), POLLIN, limit) == os::Readiness::timed_out)
     return Failed{Failure::internal, name + " did not end"};
   const os::ExitStatus status = child.wait();
   if (!status.success())

@@ -35,6 +35,7 @@ void serve(const BrokerOptions& options) {
   os::UniqueFd front(options.socket_fd);
   os::check(::fcntl(front.get(), F_SETFD, FD_CLOEXEC), "fcntl", "--socket-fd");
   ::umask(0022);
+  ::signal(SIGPIPE, SIG_IGN);  // who goes away is an error of the write
   os::check(::chdir("/"), "chdir", "/");
   NativeBackend backend = make_backend(options);
   Operations operations(options, backend);
