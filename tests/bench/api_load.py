@@ -137,7 +137,8 @@ def main():
     rows = {name: {"n": len(samples), **{f"p{part}": quantile(samples, part / 100) for part in (50, 95, 99)},
                    "max": max(samples, default=0.0)} for name, samples in {**latencies, "all": everything}.items()}
     for name, row in rows.items():
-        print(f"{name:8s} n={row['n']:6d}  p50 {row['p50']:8.2f}  p95 {row['p95']:8.2f}  p99 {row['p99']:8.2f}  max {row['max']:8.2f} ms")
+        figures = "  ".join(f"{part} {row[part]:8.2f}" for part in ("p50", "p95", "p99", "max"))
+        print(f"{name:8s} n={row['n']:6d}  {figures} ms")
     print(f"rate     {reached:.0f}/s of {options.rate:.0f}/s over {options.connections} connections")
     if options.json:
         with open(options.json, "w") as out:
