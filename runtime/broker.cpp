@@ -77,6 +77,12 @@ void Broker::watch(const os::UniqueFd& fd, std::uint32_t events) {
   os::check(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event), "epoll_ctl", "modify");
 }
 
+// Closing is not enough: a copy of the descriptor in another process keeps the registration alive,
+// and the loop awake (epoll(7), Questions and answers 6). The front has one of every agent's pidfd.
+void Broker::unwatch(const os::UniqueFd& fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
+}
+
 void Broker::run() {
   while (front_open_ || !running_.empty()) {
     if (house_is_dirty_) start_housekeeping();
@@ -86,6 +92,7 @@ void Broker::run() {
     const std::vector<os::Reaped> ended = reap();
     for (const pid_t pid : ready.operations) receive_reply(running_.at(pid));
     for (const os::Reaped& child : ended) finish(child.pid, child.status);
+    forget_agents(ready.agents);
     if (!front_open_) continue;
     if ((ready.front & EPOLLOUT) != 0) flush_outgoing();
     if ((ready.front & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_requests();
@@ -102,6 +109,7 @@ Broker::Ready Broker::wait() const {
     if (front_open_ && event.data.fd == front_.get()) ready.front = event.events;
     for (const auto& [pid, operation] : running_)
       if (operation.reply.get() == event.data.fd) ready.operations.push_back(pid);
+    if (agents_.contains(event.data.fd)) ready.agents.push_back(event.data.fd);
   }
   return ready;
 }
@@ -119,7 +127,7 @@ void Broker::receive_requests() {
   }
   // What waits was asked for by nobody any more; what runs ends by itself.
   for (auto& [session, queue] : waiting_) queue.clear();
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, front_.get(), nullptr);
+  unwatch(front_);
   outgoing_.clear();
 }
 
@@ -200,13 +208,15 @@ void Broker::receive_reply(Running& operation) {
   if (operation.answered || operation.kind == Kind::housekeeping) return;
   try {
     // Nothing comes after it but the end, which the pidfd tells: no more watching.
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, operation.reply.get(), nullptr);
+    unwatch(operation.reply);
     auto message = os::receive_message(operation.reply, max_broker_message_bytes);
     if (!message || operation.kind == Kind::clean_up) return;
     operation.answered = true;
     if (!message->fds.empty()) {  // the first is an agent's pidfd (Created)
-      agents_.push_back(os::duplicate(message->fds.front()));
-      watch(agents_.back(), EPOLLIN);
+      os::UniqueFd copy = os::duplicate(message->fds.front());
+      watch(copy, EPOLLIN);
+      const int number = copy.get();
+      agents_.insert_or_assign(number, std::move(copy));
     }
     send(std::move(message->data), std::move(message->fds));
   } catch (const os::Error& error) {
@@ -217,10 +227,14 @@ void Broker::receive_reply(Running& operation) {
 std::vector<os::Reaped> Broker::reap() {
   std::vector<os::Reaped> ended;
   while (const auto child = os::reap_any()) ended.push_back(*child);
-  std::erase_if(agents_, [](const os::UniqueFd& pidfd) {
-    return os::wait_for(pidfd, POLLIN, std::chrono::milliseconds(0)) == os::Readiness::ready;
-  });
   return ended;
+}
+
+void Broker::forget_agents(std::span<const int> ended) {
+  for (const int number : ended) {
+    const auto agent = agents_.extract(number);
+    unwatch(agent.mapped());
+  }
 }
 
 void Broker::finish(pid_t pid, os::ExitStatus status) {
@@ -228,6 +242,8 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
   if (place == running_.end()) return;  // an agent
   receive_reply(place->second);         // it may have spoken just before its end
   Running operation = std::move(running_.extract(place).mapped());
+  unwatch(operation.reply);
+  unwatch(operation.pidfd);
   switch (operation.kind) {
     case Kind::housekeeping:
       keeping_house_ = false;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,7 @@ private:
   struct Ready {
     std::uint32_t front = 0;        // EPOLL* of the front's socket
     std::vector<pid_t> operations;  // whose reply can be read
+    std::vector<int> agents;        // that have ended
   };
   struct Outgoing {
     std::string bytes;
@@ -52,6 +54,7 @@ private:
   };
 
   void watch(const os::UniqueFd& fd, std::uint32_t events);
+  void unwatch(const os::UniqueFd& fd);
   void receive_requests();
   void accept_request(std::string_view bytes, std::vector<os::UniqueFd> fds);
   void start_request(Waiting waiting);
@@ -64,6 +67,7 @@ private:
   // What is there to do; blocks until something is.
   [[nodiscard]] Ready wait() const;
   std::vector<os::Reaped> reap();
+  void forget_agents(std::span<const int> ended);
   void finish(pid_t pid, os::ExitStatus status);
   void send(std::string bytes, std::vector<os::UniqueFd> fds);
   void send_failure(std::uint32_t number, Failure kind, std::string text);
@@ -76,8 +80,8 @@ private:
   bool front_open_ = true;
   std::map<pid_t, Running> running_;
   std::map<std::string, std::deque<Waiting>>
-      waiting_;                       // an entry exists while an operation of the session runs
-  std::vector<os::UniqueFd> agents_;  // pidfds: their end wakes the loop, which reaps
+      waiting_;                         // an entry exists while an operation of the session runs
+  std::map<int, os::UniqueFd> agents_;  // pidfds by number: their end wakes the loop, which reaps
   std::deque<Outgoing> outgoing_;
   bool keeping_house_ = false;
   bool house_is_dirty_ = true;
