@@ -14,7 +14,9 @@ import time
 import daemon as daemons
 import images
 import oci
+import origins as origin_servers
 import registry as registries
+from egress_fixtures import SECRET, make_ca, policy, rule
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -117,6 +119,25 @@ def demonstrate(step, daemon, references, archive):
     step("close (removed), busybox", api.close, other, force=True)
 
 
+def demonstrate_egress(step, daemon, origins, image):
+    api = daemon.api()
+    allowed = policy(rule("allowed.test"), rule("cred.test", inject="token"))
+    session = step("create a session with egress", api.create, image, egress=allowed)
+    (output, _), = step("a host that no rule names", run, api, session, "curl -sS http://denied.test/; true")
+    expect("the denied host was reached", "not allowed" in output and not origins.requests("denied.test"))
+    (output, _), = step("a host that a rule names", run, api, session, "curl -sS http://allowed.test/hello")
+    expect("the allowed host was not reached", output == "GET allowed.test /hello\n")
+    (output, code), = step("a host with an injected credential, over TLS", run, api, session, "curl -sS https://cred.test/hello")
+    sent = [value for name, value in origins.requests("cred.test")[-1]["headers"] if name == "Authorization"]
+    print(f"   the origin was sent: Authorization: {sent}")
+    expect("the credential did not arrive", code == 0 and sent == [SECRET])
+    (output, _), = step("which the sandbox cannot see", run, api, session, "env | grep -c s3cr3[t]; grep -rls s3cr3[t] /etc /home /tmp /workspace | wc -l; true")
+    expect("the sandbox sees the credential", output.split() == ["0", "0"])
+    (_, code), = step("past the proxy", run, api, session, "curl -sS --noproxy '*' http://8.8.8.8/")
+    expect("there is a way past the proxy", code != 0)
+    step("close (removed), egress", api.close, session, force=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -130,12 +151,16 @@ def main():
         for name, image in built.items():
             references[name] = step(f"push {name}", oci.push, image, registry.address, name, "demo")
         daemon = daemons.Daemon(options.build.resolve())
-        try:
-            step("start the daemon", daemon.start)
-            print(f"   http://127.0.0.1:{daemon.port}")
-            demonstrate(step, daemon, references, archive)
-        finally:
-            daemon.remove()
+        with origin_servers.Origins() as origins:
+            try:
+                daemon.settings.update(origins.settings)
+                daemon.settings.update(step("make an egress CA", make_ca, daemon.build, daemon.directory))
+                step("start the daemon", daemon.start)
+                print(f"   http://127.0.0.1:{daemon.port}")
+                demonstrate(step, daemon, references, archive)
+                demonstrate_egress(step, daemon, origins, references["debian"])
+            finally:
+                daemon.remove()
     step.table()
     print("\nEverything worked; the registry, the daemon and their files are gone again.")
     return 0
