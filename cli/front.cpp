@@ -145,7 +145,9 @@ int Front::run() {
   asio::co_spawn(io_, serve(), [this](const std::exception_ptr& error) {
     broker_pidfd_.close();
     signals_.cancel();
-    if (error) failure_ = error;
+    if (!error) return;
+    failure_ = error;
+    io_.stop();  // nobody is left to end what still waits
   });
   if (egress_)
     asio::co_spawn(io_, egress_->watch_authority(), [](const std::exception_ptr& error) {
