@@ -49,6 +49,8 @@ std::optional<Image> ImageCache::read(const ReferenceRecord& reference) {
     const auto layer = database_.find_layer(diff_id);
     if (!layer) return std::nullopt;
     image.unpacked_bytes += layer->bytes;
+    // overlayfs ignores an opaque mark on a layer's root: what lies below is left out instead.
+    if (layer->hides_below) image.layers.clear();
     if (!layer->name.empty()) image.layers.push_back(layer->name);
   }
   return image;

@@ -1,6 +1,7 @@
 #include "images/image_database.hpp"
 
 #include <mutex>
+#include <utility>
 
 #include "images/sqlite_connection.hpp"
 #include "os/io.hpp"
@@ -11,12 +12,13 @@ namespace {
 
 constexpr const char* schema = R"(
 CREATE TABLE IF NOT EXISTS layers (
-  diff_id TEXT PRIMARY KEY,
+  diff_id TEXT PRIMARY KEY,  -- or the chainID of a layer that depends on what lies below
   name TEXT NOT NULL,
   bytes INTEGER NOT NULL,
   entries INTEGER NOT NULL,
   boot_id TEXT NOT NULL,
-  durable INTEGER NOT NULL DEFAULT 0
+  durable INTEGER NOT NULL DEFAULT 0,
+  hides_below INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS layer_names ON layers (name) WHERE name <> '';
 CREATE TABLE IF NOT EXISTS images (
@@ -38,8 +40,17 @@ CREATE TABLE IF NOT EXISTS image_references (
   digest TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS references_by_image ON image_references (image_id);
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 )";
+
+// From version 1, before `schema`.
+constexpr const char* migration_to_2 =
+    "ALTER TABLE layers ADD COLUMN hides_below INTEGER NOT NULL DEFAULT 0";
+
+// The columns that read_layer() reads.
+std::string select_layers(const char* condition) {
+  return std::string("SELECT diff_id, name, bytes, entries, hides_below FROM layers ") + condition;
+}
 
 std::string read_boot_id() {
   std::string text = os::read_file("/proc/sys/kernel/random/boot_id", 64);
@@ -57,12 +68,16 @@ std::chrono::system_clock::time_point from_milliseconds(std::int64_t millisecond
 
 LayerRecord read_layer(const Statement& row) {
   return {row.text(0), row.text(1), static_cast<std::uint64_t>(row.number(2)),
-          static_cast<std::uint64_t>(row.number(3))};
+          static_cast<std::uint64_t>(row.number(3)), row.number(4) != 0};
 }
 
 SqliteConnection open_with_schema(const std::string& path) {
   SqliteConnection connection(path);
   Transaction transaction(connection);
+  auto version = connection.prepare("PRAGMA user_version");
+  const bool is_old = version.step() && version.number(0) == 1;
+  version.reset();
+  if (is_old) connection.run(migration_to_2);
   connection.run(schema);
   transaction.commit();
   return connection;
@@ -79,6 +94,14 @@ struct ImageDatabase::Impl {
     return found;
   }
 
+  std::optional<LayerRecord> find_layer(const std::string& key) {
+    layer.bind(1, key);
+    if (!layer.step()) return std::nullopt;
+    auto record = read_layer(layer);
+    layer.reset();
+    return record;
+  }
+
   ImageRecord read_image(const Statement& row) {
     ImageRecord found{row.text(0), row.text(1), {}, {}, from_milliseconds(row.number(2))};
     image_layers.bind(1, found.id);
@@ -93,8 +116,7 @@ struct ImageDatabase::Impl {
   SqliteConnection connection;
   std::string boot_id = read_boot_id();
   Statement data_version = connection.prepare("PRAGMA data_version");
-  Statement layer =
-      connection.prepare("SELECT diff_id, name, bytes, entries FROM layers WHERE diff_id = ?1");
+  Statement layer = connection.prepare(select_layers("WHERE diff_id = ?1"));
   Statement image = connection.prepare("SELECT id, config, last_used FROM images WHERE id = ?1");
   Statement image_layers = connection.prepare(
       "SELECT diff_id, chain_id FROM image_layers WHERE image_id = ?1 ORDER BY position");
@@ -116,30 +138,33 @@ std::int64_t ImageDatabase::version() {
   return version;
 }
 
-std::optional<LayerRecord> ImageDatabase::find_layer(const std::string& diff_id) {
+std::optional<LayerRecord> ImageDatabase::find_layer(const std::string& key) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->layer.bind(1, diff_id);
-  if (!impl_->layer.step()) return std::nullopt;
-  auto record = read_layer(impl_->layer);
-  impl_->layer.reset();
-  return record;
+  return impl_->find_layer(key);
+}
+
+std::optional<LayerRecord> ImageDatabase::find_layer(const std::string& diff_id,
+                                                     const std::string& chain_id) {
+  const std::lock_guard lock(impl_->mutex);
+  auto found = impl_->find_layer(diff_id);
+  return found ? found : impl_->find_layer(chain_id);
 }
 
 std::vector<LayerRecord> ImageDatabase::layers() {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->read_layers(
-      impl_->connection.prepare("SELECT diff_id, name, bytes, entries FROM layers"));
+  return impl_->read_layers(impl_->connection.prepare(select_layers("")));
 }
 
 bool ImageDatabase::add_layer(const LayerRecord& layer) {
   const std::lock_guard lock(impl_->mutex);
   auto statement = impl_->connection.prepare(
-      "INSERT INTO layers (diff_id, name, bytes, entries, boot_id) VALUES (?1, ?2, ?3, ?4, ?5) "
-      "ON CONFLICT (diff_id) DO NOTHING RETURNING 1");
+      "INSERT INTO layers (diff_id, name, bytes, entries, boot_id, hides_below) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (diff_id) DO NOTHING RETURNING 1");
   statement.bind(1, layer.diff_id)
       .bind(2, layer.name)
       .bind(3, static_cast<std::int64_t>(layer.bytes));
   statement.bind(4, static_cast<std::int64_t>(layer.entries)).bind(5, impl_->boot_id);
+  statement.bind(6, std::int64_t{layer.hides_below ? 1 : 0});
   const bool added = statement.step();
   if (added) statement.run();
   return added;
@@ -166,8 +191,7 @@ void ImageDatabase::mark_durable(const std::vector<std::string>& diff_ids) {
 std::vector<LayerRecord> ImageDatabase::doubtful_layers() {
   const std::lock_guard lock(impl_->mutex);
   auto statement = impl_->connection.prepare(
-      "SELECT diff_id, name, bytes, entries FROM layers WHERE durable = 0 AND boot_id <> ?1 AND "
-      "name <> ''");
+      select_layers("WHERE durable = 0 AND boot_id <> ?1 AND name <> ''"));
   statement.bind(1, impl_->boot_id);
   return impl_->read_layers(std::move(statement));
 }
@@ -188,11 +212,12 @@ void ImageDatabase::forget_layers(const std::vector<std::string>& diff_ids) {
 bool ImageDatabase::add_image(const ImageRecord& image, const ReferenceRecord& reference) {
   const std::lock_guard lock(impl_->mutex);
   Transaction transaction(impl_->connection);
-  for (const auto& diff_id : image.diff_ids) {
-    impl_->layer.bind(1, diff_id);
-    const bool exists = impl_->layer.step();
-    impl_->layer.reset();
-    if (!exists) return false;
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < image.diff_ids.size(); ++i) {
+    auto found = impl_->find_layer(image.diff_ids[i]);
+    if (!found) found = impl_->find_layer(image.chain_ids[i]);
+    if (!found) return false;
+    keys.push_back(std::move(found->diff_id));
   }
   impl_->connection
       .prepare(
@@ -207,7 +232,7 @@ bool ImageDatabase::add_image(const ImageRecord& image, const ReferenceRecord& r
       "?3, ?4)");
   for (std::size_t i = 0; i < image.diff_ids.size(); ++i) {
     layer.bind(1, image.id).bind(2, static_cast<std::int64_t>(i));
-    layer.bind(3, image.diff_ids[i]).bind(4, image.chain_ids[i]).run();
+    layer.bind(3, keys[i]).bind(4, image.chain_ids[i]).run();
   }
   impl_->connection
       .prepare(
@@ -283,7 +308,7 @@ std::vector<LayerRecord> ImageDatabase::remove(const std::vector<std::string>& i
   auto layer = impl_->connection.prepare(
       "DELETE FROM layers WHERE diff_id = ?1 AND NOT EXISTS (SELECT 1 FROM image_layers WHERE "
       "diff_id = ?1) "
-      "RETURNING diff_id, name, bytes, entries");
+      "RETURNING diff_id, name, bytes, entries, hides_below");
   std::vector<LayerRecord> removed;
   for (const auto& diff_id : diff_ids) {
     layer.bind(1, diff_id);

@@ -11,18 +11,21 @@
 
 namespace daiv::images {
 
-// A layer as stored: once for its content, whatever lies below it in an image.
+// A layer as stored: once for its content, whatever lies below it in an image, but for one that
+// links to files of the layers below: that is stored once for each stack.
 struct LayerRecord {
-  std::string diff_id;
-  std::string name;  // of its directory; empty for a layer without entries, which has none
+  std::string diff_id;  // its key: the diffID, or the chainID where it depends on what lies below
+  std::string name;     // of its directory; empty for a layer without entries, which has none
   std::uint64_t bytes = 0;
   std::uint64_t entries = 0;
+  bool hides_below = false;  // an opaque whiteout at its root
 };
 
 struct ImageRecord {
-  std::string id;                      // digest of the configuration
-  std::string config;                  // its bytes
-  std::vector<std::string> diff_ids;   // bottom first
+  std::string id;      // digest of the configuration
+  std::string config;  // its bytes
+  // Bottom first: diffIDs where an image is added, the keys of its layers where it is found.
+  std::vector<std::string> diff_ids;
   std::vector<std::string> chain_ids;  // as many
   std::chrono::system_clock::time_point last_used;
 };
@@ -47,7 +50,9 @@ public:
   // microseconds.
   std::int64_t version();
 
-  std::optional<LayerRecord> find_layer(const std::string& diff_id);
+  std::optional<LayerRecord> find_layer(const std::string& key);
+  // The layer of a place in an image: independent of it, or made for this stack.
+  std::optional<LayerRecord> find_layer(const std::string& diff_id, const std::string& chain_id);
   std::vector<LayerRecord> layers();
   // Records a layer whose directory is complete. It is trusted after a power cut only once it is
   // marked durable: until then its files may be in memory alone. Of two processes that record one

@@ -6,12 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <mutex>
-#include <set>
 #include <shared_mutex>
-#include <thread>
 #include <utility>
 
 #include "images/blob_store.hpp"
@@ -20,6 +16,8 @@
 #include "images/file_lock.hpp"
 #include "images/image_cache.hpp"
 #include "images/image_database.hpp"
+#include "images/layer_assembly.hpp"
+#include "images/layer_pins.hpp"
 #include "images/layer_store.hpp"
 #include "images/load_archive.hpp"
 #include "images/load_layout.hpp"
@@ -42,19 +40,6 @@ constexpr int max_lost_layer_retries = 5;
 constexpr std::uint64_t progress_step_bytes = std::uint64_t{1} << 19U;
 
 using Stage = PullEvent::Stage;
-
-// A layer of an image that is wanted, and how it shows to whoever watches.
-struct LayerTask {
-  WantedLayer layer;
-  std::string shown;  // digest of the blob
-  std::uint64_t total_bytes = 0;
-};
-
-struct ImageTask {
-  ImageRecord image;
-  std::vector<ReferenceRecord> references;
-  std::vector<LayerTask> layers;
-};
 
 void notify(const PullObserver& observer, PullEvent event) {
   if (observer) observer(event);
@@ -121,6 +106,8 @@ struct ImageService::Impl {
         presence(recover_store(state_dir, database, backend)),
         blobs(state_dir + "/blobs", settings.blobs),
         layers(database, backend, state_dir + "/locks"),
+        pins(state_dir + "/images.pins"),
+        assembly(database, layers, pins, std::max(settings.parallel_layers, 1U)),
         cache(database),
         durable(database, state_dir),
         registry(registry_settings(settings, backend)),
@@ -130,15 +117,12 @@ struct ImageService::Impl {
 
   Image pull(const Reference& reference, const PullObserver& observer, const std::stop_token& stop);
   bool is_current(const Reference& reference, const std::stop_token& stop);
+  std::optional<Image> hand_out(const std::string& reference);
   ImageTask plan(const std::shared_ptr<const Resolved>& resolved, const PullObserver& observer);
   WantedLayer wanted(const std::shared_ptr<const Resolved>& resolved, std::size_t index,
                      const PullObserver& observer);
   std::vector<Image> carry_out(const ImageTask& task, const PullObserver& observer,
                                const std::stop_token& stop);
-  void obtain_layers(const ImageTask& task, const PullObserver& observer,
-                     const std::stop_token& stop);
-  void obtain_layer(const LayerTask& task, const PullObserver& observer,
-                    const std::stop_token& stop);
   std::vector<Image> load(const os::UniqueFd& input, const PullObserver& observer,
                           const std::stop_token& stop);
   PruneReport prune(PruneScope scope, const std::function<std::vector<std::string>()>& in_use);
@@ -150,6 +134,8 @@ struct ImageService::Impl {
   FileLock presence;  // tells other processes that this one is at work here
   BlobStore blobs;
   LayerStore layers;
+  LayerPins pins;
+  LayerAssembly assembly;
   ImageCache cache;
   DurableLayers durable;
   RegistryClient registry;
@@ -196,65 +182,17 @@ ImageTask ImageService::Impl::plan(const std::shared_ptr<const Resolved>& resolv
   return task;
 }
 
-void ImageService::Impl::obtain_layer(const LayerTask& task, const PullObserver& observer,
-                                      const std::stop_token& stop) {
-  if (database.find_layer(task.layer.diff_id.string())) {
-    notify(observer, {task.shown, Stage::exists, task.total_bytes, task.total_bytes});
-    return;
-  }
-  notify(observer, {task.shown, Stage::downloading, 0, task.total_bytes});
-  WantedLayer reported{task.layer.diff_id, [&](BlobSink& sink, const std::stop_token& inner_stop) {
-                         task.layer.stream(sink, inner_stop);
-                         notify(observer,
-                                {task.shown, Stage::unpacking, task.total_bytes, task.total_bytes});
-                       }};
-  layers.obtain(reported, stop);
-  notify(observer, {task.shown, Stage::done, task.total_bytes, task.total_bytes});
-}
-
-void ImageService::Impl::obtain_layers(const ImageTask& task, const PullObserver& observer,
-                                       const std::stop_token& stop) {
-  // The first failure stops the others.
-  std::stop_source all;
-  const std::stop_callback forward(stop, [&] { all.request_stop(); });
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < task.layers.size() && !all.stop_requested(); i = next++) {
-      try {
-        obtain_layer(task.layers[i], observer, all.get_token());
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!all.stop_requested() || !failure) failure = std::current_exception();
-        all.request_stop();
-      }
-    }
-  };
-  for (const LayerTask& layer : task.layers)
-    notify(observer, {layer.shown, Stage::waiting, 0, layer.total_bytes});
-  {
-    std::vector<std::jthread> workers;
-    const std::size_t parallel =
-        std::min<std::size_t>(std::max(settings.parallel_layers, 1U), task.layers.size());
-    for (std::size_t i = 1; i < parallel; ++i) workers.emplace_back(work);
-    work();
-  }
-  if (failure) std::rethrow_exception(failure);
-  if (stop.stop_requested()) throw ImageError(ImageFailure::cancelled, "cancelled");
-}
-
 std::vector<Image> ImageService::Impl::carry_out(const ImageTask& task,
                                                  const PullObserver& observer,
                                                  const std::stop_token& stop) {
   for (int attempt = 0; attempt <= max_lost_layer_retries; ++attempt) {
-    obtain_layers(task, observer, stop);
+    const auto pinned = assembly.obtain(task, observer, stop);
     const std::shared_lock lock(users);
     std::vector<Image> images;
     for (const ReferenceRecord& reference : task.references) {
       if (!database.add_image(task.image, reference)) break;
       cache.clear();
-      if (auto image = cache.find(reference.reference)) images.push_back(std::move(*image));
+      if (auto image = hand_out(reference.reference)) images.push_back(std::move(*image));
     }
     if (images.size() != task.references.size()) continue;
     durable.sync_all();
@@ -263,6 +201,19 @@ std::vector<Image> ImageService::Impl::carry_out(const ImageTask& task,
   }
   throw ImageError(ImageFailure::internal,
                    "layers of the image are removed as fast as they are pulled");
+}
+
+// The image of a reference, pinned; empty where it is not here. With `users` locked.
+std::optional<Image> ImageService::Impl::hand_out(const std::string& reference) {
+  auto image = cache.find(reference);
+  while (image) {
+    image->pin = pins.hold(image->layers);
+    // Another process may have removed them between the look and the pin.
+    auto again = cache.find(reference);
+    if (again && again->layers == image->layers) break;
+    image = std::move(again);
+  }
+  return image;
 }
 
 bool ImageService::Impl::is_current(const Reference& reference, const std::stop_token& stop) {
@@ -317,6 +268,12 @@ ImageService::PruneReport ImageService::Impl::prune(
   input.images = database.images();
   input.references = database.references();
   input.layers = database.layers();
+  std::vector<std::string> all_names;
+  for (const LayerRecord& layer : input.layers) {
+    if (!layer.name.empty()) all_names.push_back(layer.name);
+  }
+  const LayerPins::Claim claim = pins.claim(all_names);
+  input.used_names.insert(claim.pinned().begin(), claim.pinned().end());
   PrunePlan plan = plan_prune(input);
   const auto removed = database.remove(plan.images, plan.diff_ids);
   cache.clear();
@@ -350,7 +307,7 @@ Image ImageService::ensure(const std::string& reference, PullPolicy policy,
   return translated([&] {
     const auto present = [&](const std::string& key) {
       const std::shared_lock lock(impl_->users);
-      return impl_->cache.find(key);
+      return impl_->hand_out(key);
     };
     // An image without a name goes by its id, which no registry knows.
     if (Digest::parse(reference)) {

@@ -94,33 +94,51 @@ private:
 LayerStore::LayerStore(ImageDatabase& database, LayerBackend& backend, std::string lock_dir)
     : database_(database), backend_(backend), lock_dir_(std::move(lock_dir)) {}
 
-LayerRecord LayerStore::obtain(const WantedLayer& wanted, const std::stop_token& stop) {
-  const std::string& diff_id = wanted.diff_id.string();
-  if (auto known = database_.find_layer(diff_id)) return *known;
-  return flights_.run(diff_id, stop, [&] { return make(wanted, stop); });
+std::optional<LayerRecord> LayerStore::obtain(const WantedLayer& wanted,
+                                              const std::stop_token& stop) {
+  return find_or_make({wanted.diff_id.string(), {}}, wanted, stop);
 }
 
-LayerRecord LayerStore::make(const WantedLayer& wanted, const std::stop_token& stop) {
-  const std::string lock_path = lock_dir_ + "/" + std::string(wanted.diff_id.hex()) + ".lock";
-  auto lock = FileLock::wait_lock(lock_path, LockKind::exclusive, stop);
+LayerRecord LayerStore::obtain_on(const LayerStack& stack, const WantedLayer& wanted,
+                                  const std::stop_token& stop) {
+  auto layer = find_or_make(stack, wanted, stop);
+  if (!layer)
+    throw ImageError(ImageFailure::invalid_image, "a hard link to a file that no layer has");
+  return std::move(*layer);
+}
+
+// The key is the stack's chainID; of a layer that stands alone it is the diffID.
+LayerStore::Found LayerStore::find_or_make(const LayerStack& stack, const WantedLayer& wanted,
+                                           const std::stop_token& stop) {
+  if (auto known = database_.find_layer(stack.chain_id)) return known;
+  return flights_.run(stack.chain_id, stop, [&] { return make(stack, wanted, stop); });
+}
+
+LayerStore::Found LayerStore::make(const LayerStack& stack, const WantedLayer& wanted,
+                                   const std::stop_token& stop) {
+  const std::string hex = stack.chain_id.substr(stack.chain_id.find(':') + 1);
+  auto lock = FileLock::wait_lock(lock_dir_ + "/" + hex + ".lock", LockKind::exclusive, stop);
   if (!lock) throw ImageError(ImageFailure::cancelled, "cancelled");
-  if (auto known = database_.find_layer(wanted.diff_id.string())) return *known;
-  LayerRecord layer = unpack(wanted, stop);
-  const std::string name = layer.name;
-  try {
-    // A layer without entries changes nothing: it needs no place among an overlay's lowers.
-    if (layer.entries == 0) layer.name.clear();
-    database_.add_layer(layer);
-    if (layer.name.empty()) backend_.remove({name});
-  } catch (const std::exception&) {
-    backend_.remove({name});
-    throw;
+  if (auto known = database_.find_layer(stack.chain_id)) return known;
+  Found layer = unpack(stack, wanted, stop);
+  if (layer) {
+    const std::string name = layer->name;
+    try {
+      // A layer without entries changes nothing: it needs no place among an overlay's lowers.
+      if (layer->entries == 0) layer->name.clear();
+      database_.add_layer(*layer);
+      if (layer->name.empty()) backend_.remove({name});
+    } catch (const std::exception&) {
+      backend_.remove({name});
+      throw;
+    }
   }
   lock->remove_file();
   return layer;
 }
 
-LayerRecord LayerStore::unpack(const WantedLayer& wanted, const std::stop_token& stop) {
+LayerStore::Found LayerStore::unpack(const LayerStack& stack, const WantedLayer& wanted,
+                                     const std::stop_token& stop) {
   const std::string name = make_layer_name();
   os::Pipe pipe = os::make_pipe();
   // A smaller pipe is slower, never wrong.
@@ -129,7 +147,7 @@ LayerRecord LayerStore::unpack(const WantedLayer& wanted, const std::stop_token&
   LayerBackend::Unpacked unpacked;
   std::exception_ptr failure;
   try {
-    unpacked = backend_.unpack(name, wanted.diff_id.string(), pipe.read_end);
+    unpacked = backend_.unpack(name, wanted.diff_id.string(), pipe.read_end, stack.parents);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -146,7 +164,9 @@ LayerRecord LayerStore::unpack(const WantedLayer& wanted, const std::stop_token&
     if (!failure) backend_.remove({name});
     std::rethrow_exception(source_failure);
   }
-  return {wanted.diff_id.string(), name, unpacked.unpacked_bytes, unpacked.entries};
+  if (unpacked.state == LayerBackend::Unpacked::State::needs_parents) return std::nullopt;
+  return LayerRecord{stack.chain_id, name, unpacked.unpacked_bytes, unpacked.entries,
+                     unpacked.hides_below};
 }
 
 }  // namespace daiv::images

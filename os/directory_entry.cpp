@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -148,6 +149,24 @@ void set_modified_at(const UniqueFd& directory, const std::string& name, timespe
 
 void set_xattr(const UniqueFd& file, const std::string& name, std::string_view value) {
   check(::fsetxattr(file.get(), name.c_str(), value.data(), value.size(), 0), "fsetxattr", name);
+}
+
+std::vector<std::string> list_xattrs(const UniqueFd& file) {
+  std::string names(XATTR_LIST_MAX, '\0');
+  const auto size = ::flistxattr(file.get(), names.data(), names.size());
+  if (size < 0 && errno == EOPNOTSUPP) return {};
+  names.resize(static_cast<std::size_t>(check(size, "flistxattr", "file")));
+  std::vector<std::string> list;
+  for (std::size_t begin = 0; begin < names.size(); begin = names.find('\0', begin) + 1)
+    list.emplace_back(names.c_str() + begin);
+  return list;
+}
+
+std::string get_xattr(const UniqueFd& file, const std::string& name) {
+  std::string value(XATTR_SIZE_MAX, '\0');
+  const auto size = ::fgetxattr(file.get(), name.c_str(), value.data(), value.size());
+  value.resize(static_cast<std::size_t>(check(size, "fgetxattr", name)));
+  return value;
 }
 
 void write_at(const UniqueFd& file, std::span<const std::byte> bytes, std::uint64_t offset) {

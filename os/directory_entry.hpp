@@ -57,6 +57,9 @@ void set_mode(const UniqueFd& file, mode_t mode);
 void set_modified(const UniqueFd& file, timespec time);
 void set_modified_at(const UniqueFd& directory, const std::string& name, timespec time);
 void set_xattr(const UniqueFd& file, const std::string& name, std::string_view value);
+// flistxattr(2), fgetxattr(2); none where the file system has no attributes.
+std::vector<std::string> list_xattrs(const UniqueFd& file);
+std::string get_xattr(const UniqueFd& file, const std::string& name);
 
 // pwrite(2) until all is written.
 void write_at(const UniqueFd& file, std::span<const std::byte> bytes, std::uint64_t offset);

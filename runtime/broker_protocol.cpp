@@ -68,7 +68,7 @@ void write(wire::Writer& out, const AdoptSandbox& request) {
 }
 void write(wire::Writer& out, const UnpackLayer& request) {
   out.text(request.layer).text(request.expected_diff_id);
-  out.u64(request.max_unpacked_bytes).u64(request.max_entries);
+  out.u64(request.max_unpacked_bytes).u64(request.max_entries).texts(request.parents);
 }
 void write(wire::Writer& out, const RemoveLayers& request) { out.texts(request.layers); }
 void write(wire::Writer&, const ListLayers&) {}
@@ -110,6 +110,7 @@ UnpackLayer read_unpack(wire::Reader& in) {
   require(request.expected_diff_id.empty() || is_diff_id(request.expected_diff_id), "diff id");
   request.max_unpacked_bytes = in.u64();
   request.max_entries = in.u64();
+  request.parents = read_layers(in, max_layers);
   return request;
 }
 
@@ -178,6 +179,7 @@ void write(wire::Writer& out, const Inventory& answer) {
 }
 void write(wire::Writer& out, const Unpacked& answer) {
   out.text(answer.diff_id).u64(answer.unpacked_bytes).u64(answer.entries);
+  out.boolean(answer.hides_below).boolean(answer.needs_parents);
 }
 void write(wire::Writer& out, const Layers& answer) { out.texts(answer.layers); }
 void write(wire::Writer& out, const Credential& answer) { out.text(answer.output); }
@@ -216,6 +218,8 @@ Unpacked read_unpacked(wire::Reader& in) {
   require(is_diff_id(answer.diff_id), "diff id");
   answer.unpacked_bytes = in.u64();
   answer.entries = in.u64();
+  answer.hides_below = in.boolean();
+  answer.needs_parents = in.boolean();
   return answer;
 }
 

@@ -88,6 +88,8 @@ struct UnpackLayer {
   std::string expected_diff_id;  // "sha256:…"; empty: whatever comes out
   std::uint64_t max_unpacked_bytes = 0;
   std::uint64_t max_entries = 0;
+  // Layers below it, bottom first, whose files its hard links may name: they are copied into it.
+  std::vector<std::string> parents = {};
 };
 
 struct RemoveLayers {
@@ -148,6 +150,8 @@ struct Unpacked {
   std::string diff_id;  // of what came out
   std::uint64_t unpacked_bytes = 0;
   std::uint64_t entries = 0;
+  bool hides_below = false;    // an opaque whiteout at its root
+  bool needs_parents = false;  // it links to files that it does not have: no layer was made
 };
 
 struct Layers {

@@ -13,6 +13,7 @@
 #include "os/io.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/names.hpp"
+#include "runtime/parent_layers.hpp"
 #include "runtime/session_store.hpp"
 #include "runtime/trash.hpp"
 #include "runtime/unpack_process.hpp"
@@ -28,7 +29,14 @@ std::string with_prefix(std::string_view prefix, std::string_view name) {
   return std::string(prefix) + std::string(name);
 }
 
-enum class UnpackStatus : std::uint8_t { ok, corrupt, no_space, too_large, internal };
+enum class UnpackStatus : std::uint8_t {
+  ok,
+  corrupt,
+  no_space,
+  too_large,
+  internal,
+  needs_parents
+};
 
 Failure failure_of(UnpackStatus status) {
   switch (status) {
@@ -39,6 +47,7 @@ Failure failure_of(UnpackStatus status) {
     case UnpackStatus::too_large:
       return Failure::invalid;
     case UnpackStatus::ok:
+    case UnpackStatus::needs_parents:
     case UnpackStatus::internal:
       return Failure::internal;
   }
@@ -55,8 +64,11 @@ Answer parse_unpack_result(std::string_view bytes) {
   unpacked.diff_id = std::string(in.text());
   unpacked.unpacked_bytes = in.u64();
   unpacked.entries = in.u64();
+  unpacked.hides_below = in.boolean();
+  unpacked.needs_parents = status == UnpackStatus::needs_parents;
   in.finish();
-  if (status != UnpackStatus::ok) return Failed{failure_of(status), std::move(message)};
+  if (status != UnpackStatus::ok && !unpacked.needs_parents)
+    return Failed{failure_of(status), std::move(message)};
   if (!is_diff_id(unpacked.diff_id)) throw wire::DecodeError("diff id");
   return unpacked;
 }
@@ -87,6 +99,8 @@ std::string LayerStore::find_missing(const std::vector<std::string>& layers) con
 Answer LayerStore::unpack(const UnpackLayer& request, const os::UniqueFd& input) {
   if (find_missing({request.layer}).empty())
     return Failed{Failure::invalid, fmt::format("layer {} exists", request.layer)};
+  if (const std::string parent = find_missing(request.parents); !parent.empty())
+    return Failed{Failure::not_found, fmt::format("layer {} does not exist", parent)};
   const std::string temporary = with_prefix(temporary_prefix, request.layer);
   const Owner owner{ranges_.storage_base(), ranges_.storage_base()};
   try {
@@ -96,7 +110,8 @@ Answer LayerStore::unpack(const UnpackLayer& request, const os::UniqueFd& input)
         os::open_at(layers_, temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     const UnpackJob job{program_, ranges_.storage_base(), request.max_unpacked_bytes,
                         request.max_entries};
-    Answer answer = take_in(request, temporary, run_unpacker(job, input, directory));
+    const os::UniqueFd parents = mount_parents(layers_, request.parents);
+    Answer answer = take_in(request, temporary, run_unpacker(job, input, directory, parents));
     move_to_trash(layers_, temporary, trash_);
     return answer;
   } catch (...) {
@@ -114,6 +129,7 @@ Answer LayerStore::take_in(const UnpackLayer& request, const std::string& tempor
     return Failed{Failure::corrupt_layer, fmt::format("diff id {} where {} was expected",
                                                       unpacked->diff_id, request.expected_diff_id)};
   }
+  if (unpacked->needs_parents) return answer;
   // The mark comes before the name: a layer without a mark is one that is on the disk.
   replace_file(layers_, with_prefix(pending_prefix, request.layer), read_boot_id());
   os::check(::renameat2(layers_.get(), temporary.c_str(), layers_.get(), request.layer.c_str(),

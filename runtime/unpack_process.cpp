@@ -17,7 +17,7 @@ constexpr std::size_t max_result_bytes = 64U << 10;
 }  // namespace
 
 std::string run_unpacker(const UnpackJob& job, const os::UniqueFd& input,
-                         const os::UniqueFd& directory) {
+                         const os::UniqueFd& directory, const os::UniqueFd& parents) {
   os::Pipe result = os::make_pipe();
   ConfinedProgram program;
   program.program = os::open_file(job.program, O_RDONLY);
@@ -26,6 +26,10 @@ std::string run_unpacker(const UnpackJob& job, const os::UniqueFd& input,
   program.namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID;
   program.user_namespace = os::IdExtent{0, job.storage_base, range_size};
   program.descriptors = {nullptr, nullptr, nullptr, &input, &result.write_end, &directory};
+  if (parents) {
+    program.arguments.emplace_back("--parents");
+    program.descriptors.push_back(&parents);
+  }
   program.working_directory = &directory;
   os::Child child = start_program(program);
   result.write_end.reset();

@@ -16,10 +16,10 @@ struct UnpackJob {
 
 // Runs the unpacker as root of a user namespace over the storage range, with mount, network, ipc
 // and pid namespaces of its own: standard streams /dev/null, the layer's bytes on descriptor 3, its
-// result on 4, the layer's directory on 5 and as the working directory, nothing else. Returns the
-// record it wrote; it has ended when this returns. Throws os::Error, also where it ended without a
-// record.
+// result on 4, the layer's directory on 5 and as the working directory, `parents` (the layers
+// below, a detached mount; may be empty) on 6, nothing else. Returns the record it wrote; it has
+// ended when this returns. Throws os::Error, also where it ended without a record.
 std::string run_unpacker(const UnpackJob& job, const os::UniqueFd& input,
-                         const os::UniqueFd& directory);
+                         const os::UniqueFd& directory, const os::UniqueFd& parents);
 
 }  // namespace daiv::runtime

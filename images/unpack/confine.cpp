@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,11 +43,11 @@ void require_own_user_namespace() {
   require(map.compare(second, 2, "0 ") != 0, "user namespace that maps no host root");
 }
 
-void drop_descriptors(const os::UniqueFd& layer) {
+void drop_descriptors(const os::UniqueFd& last) {
   const os::UniqueFd null = os::open_file("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     os::check(::dup2(null.get(), fd), "dup2", "/dev/null");
-  os::close_from(layer.get() + 1);
+  os::close_from(last.get() + 1);
 }
 
 void confine_file_system(const os::UniqueFd& layer) {
@@ -78,6 +79,19 @@ void require_layer_as_root(const os::UniqueFd& layer) {
           "the layer as root directory");
   require(above.st_dev == root.st_dev && above.st_ino == root.st_ino, "nothing above the layer");
   require(::access("/proc", F_OK) != 0 && errno == ENOENT, "an empty layer");
+}
+
+// It lies outside the layer: ".." must lead nowhere else, and nothing may be written through it.
+void require_closed_parents(const os::UniqueFd& parents) {
+  struct stat root{};
+  struct stat above{};
+  struct statvfs mount{};
+  os::check(::fstat(parents.get(), &root), "fstat", "parents");
+  os::check(::fstatat(parents.get(), "..", &above, AT_SYMLINK_NOFOLLOW), "fstatat", "parents");
+  require(root.st_dev == above.st_dev && root.st_ino == above.st_ino, "nothing above the parents");
+  os::check(::fstatvfs(parents.get(), &mount), "fstatvfs", "parents");
+  require((mount.f_flag & ST_RDONLY) != 0 && (mount.f_flag & ST_NODEV) != 0,
+          "parents that are read only and without devices");
 }
 
 void set_limit(__rlimit_resource resource, rlim_t wanted, const char* name) {
@@ -142,12 +156,15 @@ void filter_system_calls() {
 
 }  // namespace
 
-void confine(const os::UniqueFd& input, const os::UniqueFd& result, const os::UniqueFd& layer) {
+void confine(const os::UniqueFd& input, const os::UniqueFd& result, const os::UniqueFd& layer,
+             const os::UniqueFd& parents) {
   require(input.get() < layer.get() && result.get() < layer.get(), "descriptors in order");
+  require(!parents || layer.get() < parents.get(), "descriptors in order");
   require_own_user_namespace();
-  drop_descriptors(layer);
+  drop_descriptors(parents ? parents : layer);
   confine_file_system(layer);
   require_layer_as_root(layer);
+  if (parents) require_closed_parents(parents);
   set_limits();
   drop_capabilities();
   forbid_new_privileges();

@@ -42,7 +42,7 @@ void apply_state(const os::UniqueFd& directory, const DirectoryState& state) {
 
 }  // namespace
 
-LayerTree::LayerTree(const os::UniqueFd& root) : root_(root) { states_[""]; }
+LayerTree::LayerTree(const os::UniqueFd& root) : root_(root) { states_[""].implicit = true; }
 
 const os::UniqueFd* LayerTree::find_open(const std::string& path) {
   if (path.empty()) return &root_;
@@ -57,6 +57,36 @@ const os::UniqueFd& LayerTree::open_canonical(const std::string& path) {
   // Tars go directory by directory: forgetting all now and then costs less than keeping an order.
   if (open_.size() >= max_open_directories) open_.clear();
   return open_.emplace(path, std::move(*opened)).first->second;
+}
+
+std::optional<std::string> LayerTree::find_directory(const std::string& path) {
+  std::string at;
+  std::string rest = path;
+  int links_left = max_links;
+  while (!rest.empty()) {
+    const std::size_t slash = rest.find('/');
+    const std::string name = rest.substr(0, slash);
+    rest = slash == std::string::npos ? "" : rest.substr(slash + 1);
+    if (name.empty() || name == ".") continue;
+    if (name == "..") {
+      at = split_last(at).first;
+      continue;
+    }
+    std::string next = join_path(at, name);
+    if (states_.contains(next)) {
+      at = std::move(next);
+      continue;
+    }
+    const os::UniqueFd& directory = open_canonical(at);
+    const auto status = os::stat_at(directory, name);
+    if (!status || !S_ISLNK(status->st_mode)) return std::nullopt;
+    if (--links_left < 0)
+      throw UnpackError(Status::corrupt, "too many symlinks lead to its directory");
+    const std::string target = os::read_link_at(directory, name);
+    if (target.starts_with('/')) at.clear();
+    rest = join_path(target, rest);
+  }
+  return at;
 }
 
 LayerTree::Place LayerTree::enter(const std::string& path) {
@@ -87,7 +117,7 @@ std::string LayerTree::step(const std::string& parent, const std::string& name, 
   if (status && !is_whiteout(*status)) {
     throw UnpackError(Status::corrupt, fmt::format("{} is not a directory", printable(path)));
   }
-  make_directory({parent, directory}, name);
+  make_directory({parent, directory}, name).implicit = true;
   return path;
 }
 
@@ -140,6 +170,13 @@ os::UniqueFd LayerTree::open(const std::string& path) const {
   auto opened = os::try_open_beneath(root_, path.empty() ? "." : path, O_PATH | O_DIRECTORY);
   if (!opened) throw os::Error(opened.error(), "openat2", printable(path));
   return std::move(*opened);
+}
+
+void LayerTree::for_each_implicit(
+    const std::function<void(const std::string& path, DirectoryState& state)>& action) {
+  for (auto& [path, state] : states_) {
+    if (state.implicit) action(path, state);
+  }
 }
 
 void LayerTree::apply_states() {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <ctime>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct DirectoryState {
   gid_t gid = 0;
   std::optional<timespec> mtime;
   bool opaque = false;
+  bool implicit = false;  // made for what lies in it: the layer has no entry of its own for it
   std::vector<std::pair<std::string, std::string>> xattrs;
 };
 
@@ -46,6 +48,9 @@ public:
   // The directory at `path`, made with its parents where missing.
   Place enter(const std::string& path);
 
+  // The place of the directory at `path` where it is there; makes nothing.
+  std::optional<std::string> find_directory(const std::string& path);
+
   // Makes the directory `name` in `parent` or finds it there. What else has the name is removed; in
   // the place of a whiteout the directory is opaque, since whatever the layers below have of that
   // name is hidden.
@@ -59,6 +64,11 @@ public:
 
   // The directory of a place as enter() gives it, opened for the caller.
   [[nodiscard]] os::UniqueFd open(const std::string& path) const;
+
+  // The directories that have no entry of their own; for one that the layers below have too, the
+  // caller may say what it is like there.
+  void for_each_implicit(
+      const std::function<void(const std::string& path, DirectoryState& state)>& action);
 
   // Gives every directory its owner, mode, attributes and time: call it once, when all is written.
   void apply_states();

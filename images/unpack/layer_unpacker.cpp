@@ -53,7 +53,8 @@ std::string encode(const Result& result) {
       .text(result.message)
       .text(result.diff_id)
       .u64(result.unpacked_bytes)
-      .u64(result.entries);
+      .u64(result.entries)
+      .boolean(result.hides_below);
   return writer.take();
 }
 
@@ -61,13 +62,14 @@ Result decode_result(std::string_view bytes) {
   wire::Reader reader(bytes);
   Result result;
   const std::uint8_t status = reader.u8();
-  if (status > static_cast<std::uint8_t>(Status::internal))
+  if (status > static_cast<std::uint8_t>(Status::needs_parents))
     throw wire::DecodeError("unknown status of an unpack");
   result.status = static_cast<Status>(status);
   result.message = reader.text();
   result.diff_id = reader.text();
   result.unpacked_bytes = reader.u64();
   result.entries = reader.u64();
+  result.hides_below = reader.boolean();
   reader.finish();
   return result;
 }
@@ -81,9 +83,8 @@ struct LayerUnpacker::Impl {
 
   void decompress(PipeSource& source, const Limits& limits) noexcept;
   void hash_blocks() noexcept;
-  void write(const os::UniqueFd& root, const Limits& limits, Result& result);
-  void run(const os::UniqueFd& input, const os::UniqueFd& root, const Limits& limits,
-           Result& result);
+  void write(const Place& place, const Limits& limits, Result& result);
+  void run(const os::UniqueFd& input, const Place& place, const Limits& limits, Result& result);
   std::string diff_id();
 
   BlockRing ring{ring_blocks, block_bytes};
@@ -129,9 +130,9 @@ void LayerUnpacker::Impl::hash_blocks() noexcept {
   }
 }
 
-void LayerUnpacker::Impl::write(const os::UniqueFd& root, const Limits& limits, Result& result) {
+void LayerUnpacker::Impl::write(const Place& place, const Limits& limits, Result& result) {
   TarReader reader(ring);
-  LayerWriter writer(root);
+  LayerWriter writer(place.root, place.parents);
   while (const TarEntry* entry = reader.next_entry()) {
     if (limits.max_entries != 0 && writer.entries() >= limits.max_entries) {
       throw UnpackError(Status::too_large,
@@ -141,12 +142,13 @@ void LayerUnpacker::Impl::write(const os::UniqueFd& root, const Limits& limits, 
   }
   reader.drain();
   writer.finish();
+  result.hides_below = writer.hides_below();
   result.unpacked_bytes = writer.bytes();
   result.entries = writer.entries();
 }
 
-void LayerUnpacker::Impl::run(const os::UniqueFd& input, const os::UniqueFd& root,
-                              const Limits& limits, Result& result) {
+void LayerUnpacker::Impl::run(const os::UniqueFd& input, const Place& place, const Limits& limits,
+                              Result& result) {
   PipeSource source(input);
   std::exception_ptr error;
   {
@@ -154,7 +156,7 @@ void LayerUnpacker::Impl::run(const os::UniqueFd& input, const os::UniqueFd& roo
     const std::jthread decompressing([&] { decompress(source, limits); });
     const std::jthread hashing([&] { hash_blocks(); });
     try {
-      write(root, limits, result);
+      write(place, limits, result);
     } catch (const RingCancelled&) {
       source.cancel();  // by the hasher, whose error it is
     } catch (...) {
@@ -180,17 +182,19 @@ LayerUnpacker::LayerUnpacker() : impl_(std::make_unique<Impl>()) {}
 
 LayerUnpacker::~LayerUnpacker() = default;
 
-Result LayerUnpacker::run(const os::UniqueFd& input, const os::UniqueFd& root,
+Result LayerUnpacker::run(const os::UniqueFd& input, const Place& place,
                           const Limits& limits) noexcept {
   Result result;
   try {
     ::umask(0);
-    impl_->run(input, root, limits, result);
+    impl_->run(input, place, limits, result);
     result.diff_id = impl_->diff_id();
     result.status = Status::ok;
   } catch (const UnpackError& error) {
     result.status = error.status();
     result.message = error.what();
+    // The writer had read to the end by then, and the hasher with it.
+    if (result.status == Status::needs_parents) result.diff_id = impl_->diff_id();
   } catch (const os::Error& error) {
     result.status = status_of(error);
     result.message = error.what();

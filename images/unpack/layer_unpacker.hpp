@@ -18,13 +18,20 @@ struct Limits {
 struct Result {
   Status status = Status::internal;
   std::string message;  // empty for ok
-  std::string diff_id;  // "sha256:…" of the whole uncompressed stream; for ok alone
+  std::string diff_id;  // "sha256:…" of the whole uncompressed stream; for ok and needs_parents
   std::uint64_t unpacked_bytes = 0;
   std::uint64_t entries = 0;
+  bool hides_below = false;  // an opaque whiteout at the layer's root
+};
+
+// Where a layer is written, and what lies below it.
+struct Place {
+  const os::UniqueFd& root;     // an empty directory
+  const os::UniqueFd& parents;  // the layers below as one tree, read only; empty: not given
 };
 
 // The record of a result on the wire (wire/codec.hpp): u8 status, text message, text diffID, u64
-// bytes, u64 entries.
+// bytes, u64 entries, boolean hides_below.
 std::string encode(const Result& result);
 // Throws wire::DecodeError.
 Result decode_result(std::string_view bytes);
@@ -39,9 +46,8 @@ public:
   LayerUnpacker(const LayerUnpacker&) = delete;
   LayerUnpacker& operator=(const LayerUnpacker&) = delete;
 
-  // From `input` into `root`, an empty directory; once. Never throws: what goes wrong is in the
-  // result.
-  Result run(const os::UniqueFd& input, const os::UniqueFd& root, const Limits& limits) noexcept;
+  // From `input` into the place; once. Never throws: what goes wrong is in the result.
+  Result run(const os::UniqueFd& input, const Place& place, const Limits& limits) noexcept;
 
 private:
   struct Impl;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "images/unpack/parents.hpp"
 #include "images/unpack/unpack_error.hpp"
 #include "images/unpack/whiteout.hpp"
 #include "os/directory_entry.hpp"
@@ -65,7 +66,8 @@ void set_xattrs(const os::UniqueFd& file, const TarEntry& entry) {
 
 }  // namespace
 
-LayerWriter::LayerWriter(const os::UniqueFd& root) : tree_(root) {}
+LayerWriter::LayerWriter(const os::UniqueFd& root, const os::UniqueFd& parents)
+    : tree_(root), parents_(parents) {}
 
 void LayerWriter::add(const TarEntry& entry, EntryData& data) {
   ++entries_;
@@ -124,6 +126,7 @@ void LayerWriter::add_root(const TarEntry& entry) {
 void LayerWriter::describe(DirectoryState& state, const TarEntry& entry) {
   if (!is_valid_owner(entry.uid) || !is_valid_owner(entry.gid))
     throw_corrupt(describe_owner(entry));
+  state.implicit = false;
   state.mode = entry.mode & all_bits;
   state.uid = static_cast<uid_t>(entry.uid);
   state.gid = static_cast<gid_t>(entry.gid);
@@ -214,8 +217,9 @@ void LayerWriter::add_hard_link(const EntryPath& path, const TarEntry& entry) {
 
 // False where there is nothing that can be linked to.
 bool LayerWriter::link(const WaitingLink& wanted, Existing existing) {
-  const std::string target_parent = tree_.enter(wanted.target.parent).path;
-  const os::UniqueFd target_directory = tree_.open(target_parent);
+  const auto target_parent = tree_.find_directory(wanted.target.parent);
+  if (!target_parent) return false;
+  const os::UniqueFd target_directory = tree_.open(*target_parent);
   const auto target = os::stat_at(target_directory, wanted.target.name);
   // A whiteout is not the file of that name but its absence.
   if (!target || S_ISCHR(target->st_mode)) return false;
@@ -224,7 +228,7 @@ bool LayerWriter::link(const WaitingLink& wanted, Existing existing) {
         fmt::format("a hard link to the directory {}", printable(wanted.target.string())));
   const auto parent = tree_.enter(wanted.path.parent);
   // Two names of one inode already: taking the old one away first could take the target away.
-  if (parent.path == target_parent && wanted.path.name == wanted.target.name) return true;
+  if (parent.path == *target_parent && wanted.path.name == wanted.target.name) return true;
   for (;;) {
     const auto linked =
         os::make_link_at(target_directory, wanted.target.name, parent.fd, wanted.path.name);
@@ -236,14 +240,33 @@ bool LayerWriter::link(const WaitingLink& wanted, Existing existing) {
   }
 }
 
+void LayerWriter::finish_link(const WaitingLink& wanted) {
+  if (link(wanted, Existing::keep)) return;
+  if (!parents_) {
+    throw UnpackError(Status::needs_parents, fmt::format("a hard link to {}, which is not here",
+                                                         printable(wanted.target.string())));
+  }
+  if (!link({wanted.path, take_from_parents(wanted.target)}, Existing::keep)) {
+    throw_corrupt(fmt::format("a hard link to {}, which cannot be linked to",
+                              printable(wanted.target.string())));
+  }
+}
+
+EntryPath LayerWriter::take_from_parents(const EntryPath& target) {
+  ParentsFile source = open_parents_file(parents_, target);
+  const auto parent = tree_.enter(source.path.parent);
+  // What this layer has of that name hides the file, a whiteout too.
+  if (!os::stat_at(parent.fd, source.path.name)) {
+    bytes_ += copy_file(source.file, create_file(parent, source.path.name, S_IRUSR | S_IWUSR));
+  }
+  return std::move(source.path);
+}
+
 void LayerWriter::finish() {
   for (const WaitingLink& wanted : waiting_) {
     const std::string name = wanted.path.string();
     try {
-      if (!link(wanted, Existing::keep)) {
-        throw_corrupt(fmt::format("a hard link to {}, which is not in this layer",
-                                  printable(wanted.target.string())));
-      }
+      finish_link(wanted);
     } catch (const os::Error& error) {
       throw named(name, status_of(error.error_number()), error);
     } catch (const UnpackError& error) {
@@ -251,6 +274,7 @@ void LayerWriter::finish() {
     }
   }
   try {
+    if (parents_) describe_by_parents(parents_, tree_);
     tree_.apply_states();
   } catch (const os::Error& error) {
     throw UnpackError(status_of(error.error_number()), error.what());

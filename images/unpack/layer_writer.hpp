@@ -17,20 +17,23 @@ namespace daiv::images::unpack {
 // - of several entries with one name the last one counts; a whiteout never takes away what its own
 // layer brings;
 // - parents without an entry are root's, 0755; directories get their times last;
-// - a hard link may come before its target, but its target must be in this layer: a layer is stored
-// once, whatever
-//   lies below it in an image, so it cannot share an inode with another;
+// - a hard link may come before its target; where no entry is its target, the file is copied from
+// the layers below, and without these the layer is Status::needs_parents: in an overlay, files of
+// two layers cannot be one inode;
 // - devices and sockets are passed over.
 // One thread. Everything throws UnpackError with the entry's name in its text.
 class LayerWriter {
 public:
-  // Keeps a reference to `root`, an empty directory. Needs umask 0.
-  explicit LayerWriter(const os::UniqueFd& root);
+  // Keeps references to `root`, an empty directory, and `parents`, the layers below as one tree or
+  // empty. Needs umask 0.
+  LayerWriter(const os::UniqueFd& root, const os::UniqueFd& parents);
 
   void add(const TarEntry& entry, EntryData& data);
   // Makes what had to wait for the end of the tar.
   void finish();
 
+  // Whether the layer's root has an opaque whiteout.
+  [[nodiscard]] bool hides_below() { return tree_.find("")->opaque; }
   [[nodiscard]] std::uint64_t entries() const noexcept { return entries_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }  // of files' data
 
@@ -55,8 +58,11 @@ private:
                           const TarEntry& entry);
   enum class Existing : std::uint8_t { replace, keep };
   bool link(const WaitingLink& link, Existing existing);
+  void finish_link(const WaitingLink& link);
+  EntryPath take_from_parents(const EntryPath& target);
 
   LayerTree tree_;
+  const os::UniqueFd& parents_;
   std::vector<WaitingLink> waiting_;
   std::uint64_t entries_ = 0;
   std::uint64_t bytes_ = 0;

@@ -14,13 +14,16 @@
 //   fd 3  read end of a pipe: the layer's bytes, compressed or not
 //   fd 4  write end of a pipe: gets the result record (layer_unpacker.hpp)
 //   fd 5  the layer's directory, empty
-// Arguments: --max-bytes=N --max-entries=N, 0 or left out: none. Exit status 0 if and only if the
-// record was written.
+//   fd 6  with --parents: the layers below it as one tree, the root of a detached read-only mount
+// Arguments: --max-bytes=N --max-entries=N, 0 or left out: none; --parents. Exit status 0 if and
+// only if the record was written.
 
 namespace {
 
 using namespace daiv;
 using namespace daiv::images::unpack;
+
+constexpr int parents_descriptor = 6;
 
 bool read_limit(std::string_view argument, std::string_view name, std::uint64_t& limit) {
   if (!argument.starts_with(name)) return false;
@@ -30,10 +33,18 @@ bool read_limit(std::string_view argument, std::string_view name, std::uint64_t&
   return error == std::errc{} && end == argument.data() + argument.size();
 }
 
-bool read_arguments(std::span<char*> arguments, Limits& limits) {
+struct Options {
+  Limits limits;
+  bool has_parents = false;
+};
+
+bool read_arguments(std::span<char*> arguments, Options& options) {
+  Limits& limits = options.limits;
   for (const std::string_view argument : arguments) {
-    if (!read_limit(argument, "--max-bytes=", limits.max_bytes) &&
-        !read_limit(argument, "--max-entries=", limits.max_entries)) {
+    if (argument == "--parents") {
+      options.has_parents = true;
+    } else if (!read_limit(argument, "--max-bytes=", limits.max_bytes) &&
+               !read_limit(argument, "--max-entries=", limits.max_entries)) {
       return false;
     }
   }
@@ -48,12 +59,13 @@ Result failed(std::string_view message) {
 
 Result unpack(std::span<char*> arguments, const os::UniqueFd& input, const os::UniqueFd& result,
               const os::UniqueFd& layer) {
-  Limits limits;
-  if (!read_arguments(arguments, limits)) return failed("unknown argument");
+  Options options;
+  if (!read_arguments(arguments, options)) return failed("unknown argument");
   try {
+    const os::UniqueFd parents(options.has_parents ? parents_descriptor : -1);
     LayerUnpacker unpacker;
-    confine(input, result, layer);
-    return unpacker.run(input, layer, limits);
+    confine(input, result, layer, parents);
+    return unpacker.run(input, {layer, parents}, options.limits);
   } catch (const std::exception& error) {
     return failed(error.what());
   }

@@ -25,7 +25,7 @@ constexpr std::array allowed = {
     "eventfd2", "read", "readv", "write", "writev", "pwrite64", "lseek", "close", "poll", "ppoll",
     "fcntl", "openat", "openat2", "fstat", "newfstatat", "fstatat64", "statx", "getdents64",
     "readlinkat", "mkdirat", "mknodat", "linkat", "symlinkat", "unlinkat", "fchown", "fchownat",
-    "fchmod", "ftruncate", "utimensat", "fsetxattr",
+    "fchmod", "ftruncate", "utimensat", "fsetxattr", "fgetxattr", "flistxattr",
     // memory, but executable memory
     "brk", "munmap", "mremap", "madvise",
     // threads and time

@@ -11,10 +11,11 @@ namespace daiv::images::unpack {
 // How an unpack ended; the first byte of the result record.
 enum class Status : std::uint8_t {
   ok = 0,
-  corrupt = 1,    // the layer's bytes are wrong, or ask for what no layer may
-  no_space = 2,   // ENOSPC, EDQUOT
-  too_large = 3,  // a limit of the command line was passed
-  internal = 4,   // ours, or the kernel's
+  corrupt = 1,        // the layer's bytes are wrong, or ask for what no layer may
+  no_space = 2,       // ENOSPC, EDQUOT
+  too_large = 3,      // a limit of the command line was passed
+  internal = 4,       // ours, or the kernel's
+  needs_parents = 5,  // a hard link to a file of the layers below, which were not given
 };
 
 // Ends an unpack with this status; the text names the entry where there is one.

@@ -35,7 +35,7 @@ std::vector<Request> all_requests() {
           RemoveSandbox{session},
           ListSandboxes{},
           AdoptSandbox{session, 8080},
-          UnpackLayer{"aaaaaa", digest, 5, 6},
+          UnpackLayer{"aaaaaa", digest, 5, 6, {"aaaaab", "aaaaac"}},
           RemoveLayers{{"aaaaaa"}},
           ListLayers{},
           RunCredentialHelper{"ecr-login", "https://registry.example"},
@@ -47,7 +47,7 @@ std::vector<Answer> all_answers() {
           Done{},
           Created{1, 2},
           Inventory{{{session, true, false}}},
-          Unpacked{digest, 3, 4},
+          Unpacked{digest, 3, 4, true, false},
           Layers{{"aaaaaa"}},
           Credential{"{}"},
           HostReport{{"kernel", "ok"}}};

@@ -30,11 +30,11 @@ constexpr bool attack_build = false;
 Failure failure_of(const Reply& reply) { return std::get<Failed>(reply.answer).kind; }
 
 Reply unpack(BrokerRig& rig, const std::string& layer, const std::string& input,
-             const std::string& diff_id = "") {
+             const std::string& diff_id = "", const std::vector<std::string>& parents = {}) {
   os::Pipe pipe = os::make_pipe();
   os::write_full(pipe.write_end, input);
   pipe.write_end.reset();
-  return rig.call(UnpackLayer{layer, diff_id, 1000, 10}, {pipe.read_end.get()});
+  return rig.call(UnpackLayer{layer, diff_id, 1000, 10, parents}, {pipe.read_end.get()});
 }
 
 std::vector<std::string> layers_of(BrokerRig& rig) {
@@ -63,6 +63,32 @@ TEST_F(Broker, KeepsNothingOfALayerThatFails) {
   EXPECT_TRUE(layers_of(rig).empty());
   for (const auto& entry : std::filesystem::directory_iterator(rig.state() + "/layers"))
     ADD_FAILURE() << entry.path() << " is left";
+}
+
+TEST_F(Broker, ShowsTheUnpackerTheLayersBelowAsOneClosedTree) {
+  BrokerRig rig;
+  std::vector<std::string> parents;
+  for (const char* name : {"aaaaaa", "aaaaab", "aaaaac"}) {
+    const Reply reply = unpack(rig, name, "ok", "", parents);
+    ASSERT_TRUE(std::holds_alternative<Unpacked>(reply.answer)) << failure_text(reply);
+    const std::string made = os::read_file(rig.state() + "/layers/" + name + "/made", 1000);
+    const char* expected =
+        "1 0 --max-bytes=1000 --max-entries=10 --parents 0123456 readable closed 0";
+    if (!parents.empty()) {
+      EXPECT_EQ(made, expected) << name;
+    }
+    parents.emplace_back(name);
+  }
+  EXPECT_EQ(failure_of(unpack(rig, "aaaaad", "ok", "", {"zzzzzz"})), Failure::not_found);
+}
+
+TEST_F(Broker, ReportsWhatALayerSaysOfThoseBelow) {
+  BrokerRig rig;
+  const Reply opaque = unpack(rig, "aaaaaa", "opaque");
+  EXPECT_TRUE(std::get<Unpacked>(opaque.answer).hides_below);
+  const Reply needy = unpack(rig, "aaaaab", "needs parents");
+  EXPECT_TRUE(std::get<Unpacked>(needy.answer).needs_parents);
+  EXPECT_EQ(layers_of(rig), std::vector<std::string>{"aaaaaa"});
 }
 
 TEST_F(Broker, RemovesLayers) {

@@ -146,7 +146,7 @@ TEST(Record, SurvivesItsFile) {
 TEST(UnpackResult, BecomesAnAnswer) {
   const auto encode_result = [](std::uint8_t status, const std::string& diff_id) {
     wire::Writer out;
-    out.u8(status).text("why").text(diff_id).u64(5).u64(6);
+    out.u8(status).text("why").text(diff_id).u64(5).u64(6).boolean(true);
     return out.take();
   };
   const std::string digest = "sha256:" + std::string(64, '0');
@@ -154,6 +154,8 @@ TEST(UnpackResult, BecomesAnAnswer) {
   EXPECT_EQ(std::get<Failed>(parse_unpack_result(encode_result(1, ""))).kind,
             Failure::corrupt_layer);
   EXPECT_EQ(std::get<Failed>(parse_unpack_result(encode_result(2, ""))).kind, Failure::no_space);
+  EXPECT_TRUE(std::get<Unpacked>(parse_unpack_result(encode_result(0, digest))).hides_below);
+  EXPECT_TRUE(std::get<Unpacked>(parse_unpack_result(encode_result(5, digest))).needs_parents);
   EXPECT_THROW(parse_unpack_result(encode_result(9, digest)), wire::DecodeError);
   EXPECT_THROW(parse_unpack_result(encode_result(0, "x")), wire::DecodeError);
 }
