@@ -15,7 +15,7 @@ public:
   explicit FakeLayerBackend(std::string dir);
 
   Unpacked unpack(const std::string& name, const std::string& expected_diff_id,
-                  const os::UniqueFd& input) override;
+                  const os::UniqueFd& input, const std::vector<std::string>& parents) override;
   void remove(const std::vector<std::string>& names) override;
   std::vector<std::string> list() override;
   std::string credential(const std::string& helper, const std::string& server) override;
@@ -26,6 +26,8 @@ public:
   void kill_next() { kill_next_ = true; }
 
 private:
+  [[nodiscard]] os::UniqueFd open_parents(const std::vector<std::string>& parents) const;
+
   std::string dir_;
   std::atomic<int> unpacks_ = 0;
   std::atomic<bool> kill_next_ = false;

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "fake_server.hpp"
+#include "images/registry_request.hpp"
 #include "os/io.hpp"
 
 namespace daiv::images {
@@ -142,8 +143,10 @@ struct Free {
 // A TLS server on loopback with a certificate of its own making that says 127.0.0.1.
 class TlsServer {
 public:
-  TlsServer()
-      : key_(EVP_EC_gen("P-256")),
+  // Says `answer` to every request.
+  explicit TlsServer(std::string answer = plain_answer)
+      : answer_(std::move(answer)),
+        key_(EVP_EC_gen("P-256")),
         certificate_(X509_new()),
         context_(SSL_CTX_new(TLS_server_method())) {
     auto* certificate = certificate_.get();
@@ -205,13 +208,15 @@ private:
       if (SSL_accept(tls.get()) != 1) continue;
       char request[4096];
       static_cast<void>(SSL_read(tls.get(), request, sizeof request));
-      constexpr std::string_view answer =
-          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
-      static_cast<void>(SSL_write(tls.get(), answer.data(), static_cast<int>(answer.size())));
+      static_cast<void>(SSL_write(tls.get(), answer_.data(), static_cast<int>(answer_.size())));
       SSL_shutdown(tls.get());
     }
   }
 
+  static constexpr const char* plain_answer =
+      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+  std::string answer_;
   std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>> key_;
   std::unique_ptr<X509, Free<X509_free>> certificate_;
   std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>> context_;
@@ -239,6 +244,33 @@ TEST(HttpTransfer, TrustsTheAuthoritiesOfARegistrysDirectoryThereAlone) {
   HttpTransfer http({.certs_dirs = {"/nonexistent", root}});
   EXPECT_EQ(get(http, "https://" + server.authority()).head.status, 200);
   EXPECT_EQ(get(http, "https://" + other.authority()).end, TransferEnd::certificate_refused);
+  std::filesystem::remove_all(root);
+}
+
+// Whoever can answer for the other host would choose the bytes, and see what is sent there.
+TEST(HttpTransfer, HttpsDoesNotBecomeHttpWhereCertificatesAreChecked) {
+  test::FakeServer plain([](const FakeRequest&) { return FakeResponse{.body = "ok"}; });
+  const TlsServer server(
+      "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close\r\nLocation: " + plain.url() +
+      "/blob\r\n\r\n");
+  char root[] = "/tmp/certs-XXXXXX";
+  ASSERT_NE(::mkdtemp(root), nullptr);
+  const std::string directory = std::string(root) + "/" + server.authority();
+  std::filesystem::create_directory(directory);
+  os::write_full(os::open_file(directory + "/ca.crt", O_WRONLY | O_CREAT, 0600),
+                 server.certificate_pem());
+  HttpTransfer http({.certs_dirs = {root}});
+  const auto end_of = [&](CertificateCheck check) {
+    HttpRequest request;
+    request.url = "https://" + server.authority();
+    request.certificates = check;
+    Body body;
+    return perform_following(http, request, body, {}).result.end;
+  };
+  EXPECT_EQ(end_of(CertificateCheck::verify), TransferEnd::malformed);
+  EXPECT_TRUE(plain.requests().empty());
+  EXPECT_EQ(end_of(CertificateCheck::skip), TransferEnd::complete);
+  EXPECT_EQ(plain.requests().size(), 1U);
   std::filesystem::remove_all(root);
 }
 

@@ -261,6 +261,22 @@ TEST_F(Pull, RedirectsAreFollowedAFewTimes) {
   }
 }
 
+TEST_F(Pull, ASilentServerOfDocumentsFailsAtTheNoProgressLimit) {
+  settings_.no_progress_limit = std::chrono::milliseconds(300);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto error = error_with([&](const FakeRequest& request) {
+    auto response = image_.answer(request);
+    response.cut_after = response.body.size() / 2;
+    response.ending = FakeResponse::Ending::stall;
+    return response;
+  });
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(error.failure(), ImageFailure::unreachable) << error.what();
+  EXPECT_NE(std::string(error.what()).find("no data came"), std::string::npos) << error.what();
+  EXPECT_GE(took, std::chrono::milliseconds(300));
+  EXPECT_LT(took, std::chrono::milliseconds(5000));
+}
+
 TEST_F(Pull, RedirectsToOtherSchemesAreNotFollowed) {
   for (const std::string target :
        {"file:///etc/passwd", "gopher://x/", "ftp://127.0.0.1/x", "http://", "", "javascript:1"}) {

@@ -1,10 +1,7 @@
 // The store with the real unpack program behind it: archives and a fake registry in, layers and
 // records out.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,131 +11,24 @@
 #include <thread>
 
 #include "fake_image.hpp"
-#include "fake_layer_backend.hpp"
 #include "fake_server.hpp"
+#include "image_archives.hpp"
 #include "images/chain_id.hpp"
 #include "images/image_service.hpp"
 #include "images/layer_name.hpp"
-#include "os/error.hpp"
 #include "os/io.hpp"
+#include "store_fixture.hpp"
 #include "tar_builder.hpp"
-#include "unpacked_layer.hpp"
 
 namespace daiv::test {
 namespace {
 
 using images::Digest;
 using images::Image;
-using images::ImageError;
 using images::ImageFailure;
 using images::ImageService;
-using images::ImageSettings;
 
-std::string layer_tar(const std::string& name, const std::string& content) {
-  return TarBuilder().file(name, content).take();
-}
-
-std::string config_of(const std::vector<std::string>& tars) {
-  std::string ids;
-  for (const auto& tar : tars) ids += fmt::format("{}\"{}\"", ids.empty() ? "" : ",", sha256(tar));
-  return fmt::format(R"({{"os":"linux","architecture":"amd64","config":{{"Env":["A=1"]}},)"
-                     R"("rootfs":{{"type":"layers","diff_ids":[{}]}}}})",
-                     ids);
-}
-
-std::string hex(const std::string& bytes) { return sha256(bytes).substr(7); }
-
-// `docker save` as it was before it wrote OCI layouts: layers in folders, one of them a symlink to
-// another's.
-std::string docker_archive(const std::string& tag, const std::vector<std::string>& tars) {
-  const std::string config = config_of(tars);
-  std::string paths;
-  TarBuilder archive;
-  for (std::size_t i = 0; i < tars.size(); ++i) {
-    archive.file(fmt::format("{}/layer.tar", i), tars[i]);
-    paths += fmt::format("{}\"{}/layer.tar\"", i == 0 ? "" : ",", i);
-  }
-  archive.file(hex(config) + ".json", config);
-  archive.file("manifest.json",
-               fmt::format(R"([{{"Config":"{}.json","RepoTags":["{}"],"Layers":[{}]}}])",
-                           hex(config), tag, paths));
-  return archive.take();
-}
-
-std::string descriptor(const char* type, const std::string& bytes, const std::string& more = "") {
-  return fmt::format(R"({{"mediaType":"{}","digest":"{}","size":{}{}}})", type, sha256(bytes),
-                     bytes.size(), more);
-}
-
-constexpr const char* manifest_type = "application/vnd.oci.image.manifest.v1+json";
-constexpr const char* index_type = "application/vnd.oci.image.index.v1+json";
-
-// An OCI layout with an index in the index, blobs after what points to them.
-std::string oci_archive(const std::string& name, const std::vector<std::string>& tars,
-                        const std::string& manifest_extra = "") {
-  const std::string config = config_of(tars);
-  std::string layers;
-  std::vector<std::string> blobs = {config};
-  for (const auto& tar : tars) {
-    blobs.push_back(gzip(tar));
-    layers += (layers.empty() ? "" : ",") +
-              descriptor("application/vnd.oci.image.layer.v1.tar+gzip", blobs.back());
-  }
-  const std::string manifest = fmt::format(
-      R"({{"schemaVersion":2,"mediaType":"{}","config":{},"layers":[{}]{}}})", manifest_type,
-      descriptor("application/vnd.oci.image.config.v1+json", config), layers, manifest_extra);
-  const std::string inner = fmt::format(
-      R"({{"schemaVersion":2,"mediaType":"{}","manifests":[{}]}})", index_type,
-      descriptor(manifest_type, manifest, R"(,"platform":{"os":"linux","architecture":"amd64"})"));
-  const std::string annotation =
-      fmt::format(R"(,"annotations":{{"org.opencontainers.image.ref.name":"{}"}})", name);
-  TarBuilder archive;
-  archive.file("oci-layout", R"({"imageLayoutVersion":"1.0.0"})");
-  archive.file("index.json", fmt::format(R"({{"schemaVersion":2,"manifests":[{}]}})",
-                                         descriptor(index_type, inner, annotation)));
-  blobs.insert(blobs.end(), {manifest, inner});
-  for (const auto& blob : blobs) archive.file("blobs/sha256/" + hex(blob), blob);
-  return archive.take();
-}
-
-class Store : public ::testing::Test {
-protected:
-  Store() { ::signal(SIGPIPE, SIG_IGN); }
-
-  [[nodiscard]] ImageSettings settings() const {
-    ImageSettings settings;
-    settings.state_dir = dir_.path() + "/front";
-    settings.architecture = "amd64";
-    settings.registries_conf = "";
-    return settings;
-  }
-
-  ImageService& service() {
-    if (!service_) service_ = std::make_unique<ImageService>(settings(), backend_);
-    return *service_;
-  }
-
-  std::vector<Image> load(const std::string& archive) {
-    const os::UniqueFd file(
-        os::check(::memfd_create("archive", MFD_CLOEXEC), "memfd_create", "archive"));
-    os::write_full(file, archive);
-    ::lseek(file.get(), 0, SEEK_SET);
-    return service().load(file);
-  }
-
-  ImageError load_error(const std::string& archive) {
-    return images::test::error_of([&] { load(archive); });
-  }
-
-  [[nodiscard]] std::string content(const Image& image, std::size_t layer,
-                                    const std::string& name) const {
-    return os::read_file(backend_.path(image.layers.at(layer)) + "/" + name, 1 << 20);
-  }
-
-  TempDir dir_;
-  FakeLayerBackend backend_{dir_.path() + "/layers"};
-  std::unique_ptr<ImageService> service_;
-};
+using Store = StoreTest;
 
 TEST_F(Store, LoadsDockerArchive) {
   const auto images = load(docker_archive("debian:12", {layer_tar("a", "1"), layer_tar("b", "2")}));
@@ -149,6 +39,50 @@ TEST_F(Store, LoadsDockerArchive) {
   EXPECT_EQ("2", content(images[0], 1, "b"));
   EXPECT_EQ(std::vector<std::string>{"A=1"}, images[0].config.environment);
   EXPECT_EQ(images[0].id, service().ensure("debian:12").id);
+}
+
+TEST_F(Store, LoadsWhatDockerSavesSinceItWritesOciLayouts) {
+  const auto images =
+      load(docker_oci_archive("library/debian:12", {layer_tar("a", "1"), layer_tar("b", "2")}));
+  ASSERT_EQ(1U, images.size());
+  EXPECT_EQ("docker.io/library/debian:12", images[0].reference);
+  ASSERT_EQ(2U, images[0].layers.size());
+  EXPECT_EQ("2", content(images[0], 1, "b"));
+}
+
+TEST_F(Store, KeptBlobsAreNotFetchedAgainAndDroppedOnesAre) {
+  for (const bool kept : {true, false}) {
+    const std::string tar = layer_tar("a", kept ? "kept" : "dropped");
+    const auto image = images::test::make_image({tar});
+    images::test::FakeServer server(
+        [&](const images::test::FakeRequest& request) { return image.answer(request); });
+    auto given = settings();
+    given.blobs = kept ? images::BlobRetention::keep : images::BlobRetention::drop;
+    service_ = std::make_unique<ImageService>(given, backend_);
+    const std::string reference = server.authority() + "/repo/image:1";
+    service().ensure(reference);
+    prune(ImageService::PruneScope::unused_images);
+    EXPECT_EQ(1U, service().ensure(reference).layers.size());
+    EXPECT_EQ(kept ? 1U : 2U, server.requests(sha256(tar)).size());
+  }
+}
+
+TEST_F(Store, AlwaysFollowsATagThatMovedAndAsksNoMoreThanItsDigestWhereItDidNot) {
+  const auto old_image = images::test::make_image({layer_tar("a", "old")});
+  const auto new_image = images::test::make_image({layer_tar("a", "new")});
+  std::atomic<bool> moved = false;
+  images::test::FakeServer server([&](const images::test::FakeRequest& request) {
+    return (moved ? new_image : old_image).answer(request);
+  });
+  const std::string reference = server.authority() + "/repo/image:1";
+  const auto first = service().ensure(reference);
+  EXPECT_EQ(first.id, service().ensure(reference, images::PullPolicy::always).id);
+  moved = true;
+  EXPECT_EQ(first.id, service().ensure(reference).id);
+  const auto second = service().ensure(reference, images::PullPolicy::always);
+  EXPECT_NE(first.id, second.id);
+  EXPECT_EQ("new", content(second, 0, "a"));
+  EXPECT_EQ(second.id, service().ensure(reference).id);
 }
 
 TEST_F(Store, LoadsOciLayoutThroughNestedIndexFromAPipe) {
@@ -238,26 +172,6 @@ TEST_F(Store, SecondProcessDoesNotTouchTheFirstsWork) {
   load(docker_archive("seen:1", {layer_tar("a", "1")}));
   EXPECT_EQ(1U, second.list().size());
   EXPECT_EQ("docker.io/library/seen:1", second.ensure("seen:1").reference);
-}
-
-TEST_F(Store, PruneKeepsWhatIsReferencedAndWhatSessionsUse) {
-  const std::string shared = layer_tar("shared", "s");
-  const auto first = load(docker_archive("one:1", {shared, layer_tar("a", "1")}));
-  load(docker_archive("two:1", {shared, layer_tar("b", "2")}));
-  EXPECT_TRUE(service().remove("one:1"));
-  EXPECT_FALSE(service().remove("one:1"));
-  const auto used = service().prune(ImageService::PruneScope::unreferenced_layers,
-                                    [&] { return first[0].layers; });
-  EXPECT_EQ(0U, used.layers);
-  const auto unused = service().prune(ImageService::PruneScope::unreferenced_layers,
-                                      [] { return std::vector<std::string>(); });
-  EXPECT_EQ(1U, unused.layers);
-  EXPECT_EQ(2U, backend_.list().size());
-  const auto all = service().prune(ImageService::PruneScope::unused_images,
-                                   [] { return std::vector<std::string>(); });
-  EXPECT_EQ(std::vector<std::string>{"docker.io/library/two:1"}, all.images);
-  EXPECT_TRUE(backend_.list().empty());
-  EXPECT_TRUE(service().list().empty());
 }
 
 TEST_F(Store, PresentImageCostsLessThanAFifthOfAMillisecond) {

@@ -21,12 +21,12 @@ namespace daiv::test {
 namespace {
 
 struct Start {
-  std::array<int, 3> fds;
-  int unshared;  // write end
-  int mapped;    // read end
+  std::array<int, 4> fds;  // the last may be none
+  int unshared;            // write end
+  int mapped;              // read end
   const char* program;
   int namespaces;
-  std::array<char*, 4> arguments;
+  std::array<char*, 5> arguments;
 };
 
 // In a child of a process with threads: nothing but system calls.
@@ -45,9 +45,10 @@ struct Start {
     ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 105);
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::array<int, 3> high{};
-  for (std::size_t i = 0; i < 3; ++i) high[i] = ::fcntl(plan.fds[i], F_DUPFD, 100);
-  for (std::size_t i = 0; i < 3; ++i) ::dup2(high[i], static_cast<int>(3 + i));
+  const std::size_t count = plan.fds[3] < 0 ? 3 : 4;
+  std::array<int, 4> high{};
+  for (std::size_t i = 0; i < count; ++i) high[i] = ::fcntl(plan.fds[i], F_DUPFD, 100);
+  for (std::size_t i = 0; i < count; ++i) ::dup2(high[i], static_cast<int>(3 + i));
   ::execve(plan.program, plan.arguments.data(), &plan.arguments.back());
   ::_exit(106);
 }
@@ -55,7 +56,8 @@ struct Start {
 }  // namespace
 
 UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
-                             images::unpack::Limits limits, Namespaces namespaces) {
+                             images::unpack::Limits limits, Namespaces namespaces,
+                             const os::UniqueFd& parents) {
   os::set_owner(layer, storage_uid_base, storage_uid_base);
   const char* program = std::getenv("DAIV_UNPACK_PROGRAM");
   if (program == nullptr) throw os::Error(ENOENT, "getenv", "DAIV_UNPACK_PROGRAM");
@@ -68,12 +70,14 @@ UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& laye
   const int flags = namespaces == Namespaces::none
                         ? 0
                         : CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
-  const Start plan{{input.get(), result.write_end.get(), layer.get()},
+  std::string with_parents = "--parents";
+  const Start plan{{input.get(), result.write_end.get(), layer.get(), parents ? parents.get() : -1},
                    unshared.write_end.get(),
                    mapped.read_end.get(),
                    program,
                    flags,
-                   {name.data(), bytes.data(), entries.data(), nullptr}};
+                   {name.data(), bytes.data(), entries.data(),
+                    parents ? with_parents.data() : nullptr, nullptr}};
   pid_ = os::check(::fork(), "fork", "unpacker");
   if (pid_ == 0) start(plan);
   unshared.write_end.reset();
