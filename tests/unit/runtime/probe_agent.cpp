@@ -1,8 +1,8 @@
 // A stand-in for the agent in tests of the runtime: PID 1 that answers one line per connection with
 // what it sees. Lines: "read PATH", "list PATH", "link PATH", "stat PATH", "write PATH", "fork N",
 // "interfaces", "environment",
-// "hold PATH", "mount TYPE". CONFIG "fail" ends it with an error text before it is ready, "die"
-// without one.
+// "hold PATH", "mount TYPE", "storm". CONFIG "fail" ends it with an error text before it is ready,
+// "die" without one.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -108,6 +108,16 @@ std::string fork_sleepers(int count) {
   return "ok " + std::to_string(count);
 }
 
+// A process that forks without end, and so do its children.
+std::string storm() {
+  if (::fork() == 0) {
+    ::setsid();
+    ::close_range(0, ~0U, 0);
+    for (;;) ::fork();
+  }
+  return "ok";
+}
+
 std::string interfaces() {
   const int probe = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   std::string names;
@@ -130,6 +140,7 @@ std::string answer(const std::string& line) {
   if (verb == "hold") return hold(rest);
   if (verb == "mount") return mount_type(rest);
   if (verb == "fork") return fork_sleepers(std::atoi(rest.c_str()));
+  if (verb == "storm") return storm();
   if (verb == "interfaces") return interfaces();
   if (verb == "environment") return *environ == nullptr ? "" : *environ;
   return "error unknown";

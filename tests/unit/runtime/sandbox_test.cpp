@@ -290,6 +290,23 @@ TEST_F(Sandbox, ProcessesOfASessionAreBounded) {
   EXPECT_EQ(rig.ask(request.session, "fork 100"), "EAGAIN 49");
 }
 
+TEST_F(Sandbox, AForkStormIsBoundedAndStopsNobodyElse) {
+  BrokerRig rig;
+  CreateSandbox request = rig.request();
+  request.limits.pids = 200;
+  const os::UniqueFd pidfd = rig.create(request);
+  ASSERT_EQ(rig.ask(request.session, "storm"), "ok");
+  const auto full = std::chrono::steady_clock::now() + 10s;
+  while (count_traces(rig).processes < 200 && std::chrono::steady_clock::now() < full)
+    std::this_thread::yield();
+  const CreateSandbox other = rig.request();
+  const os::UniqueFd other_pidfd = rig.create(other);
+  EXPECT_EQ(rig.ask(other.session, "read /etc/hostname"), "box\n");
+  EXPECT_LE(count_traces(rig).processes, 201U);
+  EXPECT_TRUE(std::holds_alternative<Done>(rig.call(RemoveSandbox{request.session}).answer));
+  EXPECT_EQ(count_traces(rig).processes, 1U);
+}
+
 TEST_F(Sandbox, AMemoryLimitIsSetOrRefused) {
   BrokerRig rig;
   CreateSandbox request = rig.request();
