@@ -9,9 +9,19 @@ namespace {
 
 TEST(Base64, DecodesAsPythonDoes) {
   const std::vector<std::pair<std::string, std::string>> texts{
-      {"", ""},        {"aGk=", "hi"},   {"aGVs\nbG8=", "hello"}, {"aG==", "h"},
-      {"aGk==", "hi"}, {"aGk=!!", "hi"}, {"aGk=aGk=", "hi"},      {"    ", ""},
-      {"aG= =", "h"},  {"====", ""},     {"/+A=", "\xff\xe0"},
+      {"", ""},
+      {"aGk=", "hi"},
+      {"aGVs\nbG8=", "hello"},
+      {"aG==", "h"},
+      {"aGk==", "hi"},
+      {"aGk=!!", "hi"},
+      {"aGk=aGk=", "hi"},
+      {"    ", ""},
+      {"aG= =", "h"},
+      {"====", ""},
+      {"/+A=", "\xff\xe0"},
+      {"aGVsbG8gd29y\nbGQgYWdhaW4=", "hello world again"},  // groups on both sides of a break
+      {"aGVs=bG8=", "hello"},
   };
   for (const auto& [text, bytes] : texts) {
     const auto decoded = decode_base64(text);
