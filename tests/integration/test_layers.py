@@ -1,10 +1,14 @@
 """Inputs that broke others: layers. Each image is made here, pulled from a real registry, and looked at from inside."""
 import gzip
+import pathlib
+import subprocess
 import tarfile
+import tempfile
 import zlib
 
 import pytest
 
+import conftest
 import images
 import oci
 from daemon import Refused
@@ -47,6 +51,28 @@ def test_hardlink_whose_parent_has_no_entry(look):
 def test_hardlink_to_a_file_of_a_lower_layer(look):
     image = base(Layer.of(entry("opt/below", "B")), Layer.of(hardlink("opt/above", "opt/below")))
     assert look(image, "cat /opt/above /opt/below") == "BB"
+
+
+def test_hardlink_and_its_target_in_a_lower_layer_are_one_inode(look):
+    """Through the overlay, over several layers, and with the mode of a folder that the upper layer does not name."""
+    image = base(Layer.of(entry("opt", mode=0o711), entry("opt/below", "B", mode=0o4755, uid=5, gid=6)),
+                 Layer.of(entry("var/between", "x")),
+                 Layer.of(hardlink("opt/above", "opt/below"), hardlink("srv/link", "opt/below")))
+    output = look(image, "stat -c '%i %h %a %u' /opt/above /opt/below /srv/link; stat -c %a /opt")
+    first, second, third, folder = output.splitlines()
+    assert first == second == third and first.endswith(" 3 4755 5") and folder == "711"
+
+
+def test_hardlink_below_two_layers_where_a_whiteout_took_its_target_is_refused(refused):
+    status, detail = refused(base(Layer.of(entry("opt/a", "1")), Layer.of(entry("opt/.wh.a", "")),
+                                  Layer.of(hardlink("opt/link", "opt/a"))))
+    assert status == 400 and "opt/a" in detail
+
+
+def test_opaque_whiteout_at_the_root_hides_every_layer_below(look):
+    image = oci.Image([Layer.of(entry("old", "o")), Layer.of(entry(".wh..wh..opq", ""), *images.busybox_entries()),
+                       Layer.of(entry("new", "n"))], {"Env": images.ENVIRONMENT}, base().architecture)
+    assert look(image, "[ -e /old ] || echo hidden; cat /new") == "hidden\nn"
 
 
 @pytest.mark.parametrize("new", [entry("d/new", "n"), symlink("d/new", "/nowhere")], ids=["file", "symlink"])
@@ -196,6 +222,46 @@ def test_device_nodes_are_harmless(api, start, push):
         assert code != 0 and output
 
 
+CAP_DAC_OVERRIDE = b"\1\0\0\2" + (1 << 1).to_bytes(4, "little") + bytes(12)  # capability.h, VFS_CAP_REVISION_2, effective
+
+
+def privileged_programs():
+    """The host's cat, a Debian's as the image's: setuid root, and with a file capability."""
+    cat = pathlib.Path("/bin/cat").read_bytes()
+    return Layer.of(entry("opt/secret", "S", mode=0o400), entry("opt/suid", cat, mode=0o4755),
+                    entry("opt/capable", cat, mode=0o755,
+                          pax={"SCHILY.xattr.security.capability": CAP_DAC_OVERRIDE.decode()}))
+
+
+def test_setuid_root_and_file_capabilities_are_the_sessions_root(own_daemon, push):
+    """They arrive through the idmapped layer as root's of the session's user namespace, and work where the setting lets them."""
+    debian = images.get("debian", conftest.IMAGE_CACHE)
+    reference = push(oci.Image([*debian.layers, privileged_programs()], debian.config, debian.architecture), "privileged")
+    look = ("python3 -c 'import os; print(os.stat(\"/opt/suid\").st_uid, os.getxattr(\"/opt/capable\", \"security.capability\").hex())'; "
+            "id -u; for p in cat /opt/suid /opt/capable; do $p /opt/secret 2>/dev/null || echo -n no; echo; done")
+    for setting, expected in (("false", "no S S"), ("true", "no no no")):
+        api = own_daemon(DAIV_SANDBOX_NO_NEW_PRIVS=setting).api()
+        session = api.create(reference)
+        output = api.output(session, look).split()
+        assert output[:3] == ["0", CAP_DAC_OVERRIDE.hex(), "1000"]
+        assert " ".join(output[3:]) == expected
+        api.close(session, force=True)
+
+
+def test_a_sparse_file_keeps_its_size_and_its_holes(look):
+    """As GNU tar writes it (PAX 1.0)."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = pathlib.Path(scratch, "sparse")
+        with path.open("wb") as file:
+            file.seek(64 << 20)
+            file.write(b"end")
+        plain = subprocess.run(["tar", "--sparse", "--format=pax", "--owner=0", "--group=0", "-C", scratch, "-c", "sparse"],
+                               stdout=subprocess.PIPE, check=True).stdout
+    assert len(plain) < 1 << 20
+    size, blocks, tail = look(base(Layer.from_tar(plain)), "stat -c '%s %b' /sparse; tail -c 3 /sparse").split()
+    assert int(size) == (64 << 20) + 3 and int(blocks) < 256 and tail == "end"
+
+
 # --- entries that point outside ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("layer", [
@@ -210,7 +276,6 @@ def test_device_nodes_are_harmless(api, start, push):
 ], ids=["dotdot", "absolute-dotdot", "absolute-link", "relative-link", "chained", "hardlink", "hardlink-dotdot", "hardlink-via-link"])
 def test_no_entry_reaches_outside_its_layer(api, push, layer, daemon, request):
     """Refused or kept inside; in no case is there a file of the host that was not there, or one of it inside."""
-    import pathlib
     try:
         session = api.create(push(base(Layer.of(*layer)), request.node.callspec.id))
     except Refused as refused:
