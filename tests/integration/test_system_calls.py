@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+import daemon as daemons
 import images
 import oci
 from inside import status_field
@@ -68,15 +69,16 @@ class Setting:
         return int(status_field(self.api, self.session, kind), 16)
 
 
-@pytest.fixture(params=[(1000, True), (1000, False), (0, True), (0, False)],
+@pytest.fixture(scope="module", params=[(1000, True), (1000, False), (0, True), (0, False)],
                 ids=["user", "user-setuid", "root", "root-setuid"])
-def setting(request, own_daemon, image):
+def setting(request, build, image):
     run_uid, no_new_privs = request.param
-    daemon = own_daemon(DAIV_SANDBOX_RUN_UID=str(run_uid), DAIV_SANDBOX_RUN_GID=str(run_uid),
-                        DAIV_SANDBOX_NO_NEW_PRIVS=str(no_new_privs).lower())
-    made = Setting(daemon, image, run_uid, no_new_privs)
-    yield made
-    made.api.close(made.session, force=True)
+    settings = {"DAIV_SANDBOX_RUN_UID": str(run_uid), "DAIV_SANDBOX_RUN_GID": str(run_uid),
+                "DAIV_SANDBOX_NO_NEW_PRIVS": str(no_new_privs).lower()}
+    with daemons.Daemon(build, settings) as daemon:
+        made = Setting(daemon, image, run_uid, no_new_privs)
+        yield made
+        made.api.close(made.session, force=True)
 
 
 def test_each_call_is_answered_as_programs_expect(setting):
