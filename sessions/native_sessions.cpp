@@ -87,6 +87,7 @@ asio::awaitable<std::string> NativeSessions::create_or_undo(CreateOptions option
 
 asio::awaitable<std::string> NativeSessions::create_from_image(CreateOptions options) {
   for (int attempt = 0;; ++attempt) {
+    // Its pin keeps the layers from being pruned until the store counts them as in use.
     images::Image image = co_await find_image(options.base_image);
     SessionRecord record;
     record.image_id = std::move(image.id);
