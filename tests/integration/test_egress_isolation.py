@@ -1,5 +1,7 @@
 """What a sandbox with egress reaches besides the proxy's port: nothing, and it learns so at once."""
+import pathlib
 import socket
+import subprocess
 import time
 
 import pytest
@@ -41,7 +43,6 @@ def listener():
 
 
 def host_addresses():
-    import subprocess
     lines = subprocess.run(["ip", "-o", "-4", "address"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     return [line.split()[3].split("/")[0] for line in lines if " lo " not in line]
 
@@ -126,7 +127,6 @@ def test_a_session_without_egress_has_loopback_alone(api, busybox):  # noqa: F81
 
 
 def test_nothing_of_a_link_lies_in_the_hosts_namespace(api, box):  # noqa: F811
-    import pathlib
     before = {entry.name for entry in pathlib.Path("/sys/class/net").iterdir()}
     box()
     assert {entry.name for entry in pathlib.Path("/sys/class/net").iterdir()} - before == set()
