@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "broker_rig.hpp"
+#include "os/io.hpp"
 
 namespace daiv::runtime::test {
 namespace {
@@ -250,6 +251,22 @@ TEST_F(Sandbox, RemovalLeavesNothing) {
     EXPECT_FALSE(std::filesystem::exists(rig.run() + "/sessions/" + request.session));
   }
   EXPECT_EQ(settle(rig, before), before);
+}
+
+// The first field is the time on a processor (scheduler, sched-stats.rst).
+std::chrono::nanoseconds processor_time(pid_t pid) {
+  const std::string path = fmt::format("/proc/{}/schedstat", pid);
+  return std::chrono::nanoseconds(std::stoll(os::read_file(path, 100)));
+}
+
+TEST_F(Sandbox, TheBrokerRestsThoughSomebodyHoldsAnEndedAgent) {
+  BrokerRig rig;
+  const CreateSandbox request = rig.request();
+  const os::UniqueFd pidfd = rig.create(request);
+  rig.call(RemoveSandbox{request.session});
+  const auto before = processor_time(rig.broker_pid());
+  std::this_thread::sleep_for(500ms);  // what is measured is that nothing happens
+  EXPECT_LT(processor_time(rig.broker_pid()) - before, 20ms);
 }
 
 TEST_F(Sandbox, AnAgentThatFailsLeavesNothingAndSaysWhy) {
