@@ -107,7 +107,12 @@ Channel::Channel(ChannelSet& set, asio::ip::tcp::socket socket)
   set_.members_.insert(this);
 }
 
-Channel::~Channel() { set_.members_.erase(this); }
+Channel::~Channel() {
+  set_.members_.erase(this);
+  // SSL_free(3) would take an SSL that was not shut down for a truncated one and make its session
+  // unfit for being resumed, which since TLS 1.1 nothing asks for (RFC 4346 §7.2.1).
+  if (ssl_) ::SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+}
 
 asio::awaitable<std::string> Channel::handshake(SslPtr ssl, std::string prefix,
                                                 milliseconds limit) {

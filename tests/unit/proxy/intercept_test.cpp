@@ -189,6 +189,23 @@ TEST(Intercept, ResumesSessionsWithClients) {
   EXPECT_EQ(::SSL_session_reused(second.ssl()), 1);
 }
 
+TEST(Intercept, ResumesSessionsWithOrigins) {
+  std::atomic<int> resumed = 0;
+  TestOrigin origin(
+      [&](Peer& peer) {
+        resumed += ::SSL_session_reused(peer.ssl());
+        echo(peer);
+      },
+      origin_leaf("cred.test"));
+  ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
+  for (int i = 0; i < 3; ++i) {
+    Peer client = rig.connect_tls("cred.test", origin.port());
+    client.send(get("cred.test", origin.port()));
+    EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 200 "));
+  }
+  EXPECT_EQ(resumed, 2);
+}
+
 TEST(Intercept, ReplacedAuthorityHoldsForNewConnections) {
   TestOrigin origin(echo, origin_leaf("cred.test"));
   ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));

@@ -23,6 +23,13 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
+SslContextPtr make_context(const Leaf& leaf) {
+  SslContextPtr context(::SSL_CTX_new(::TLS_server_method()));
+  ::SSL_CTX_use_certificate(context.get(), leaf.impl().certificate.get());
+  ::SSL_CTX_use_PrivateKey(context.get(), leaf.impl().key.get());
+  return context;
+}
+
 std::size_t length_in(const std::string& head) {
   for (const char* name : {"\r\ncontent-length: ", "\r\nContent-Length: "}) {
     const auto at = head.find(name);
@@ -37,11 +44,8 @@ Peer::Peer(os::UniqueFd socket) : socket_(std::move(socket)) {
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &receive_limit, sizeof receive_limit);
 }
 
-bool Peer::accept_tls(const Leaf& leaf) {
-  context_.reset(::SSL_CTX_new(::TLS_server_method()));
-  ::SSL_CTX_use_certificate(context_.get(), leaf.impl().certificate.get());
-  ::SSL_CTX_use_PrivateKey(context_.get(), leaf.impl().key.get());
-  ssl_.reset(::SSL_new(context_.get()));
+bool Peer::accept_tls(SSL_CTX* context) {
+  ssl_.reset(::SSL_new(context));
   ::SSL_set_fd(ssl_.get(), socket_.get());
   if (::SSL_accept(ssl_.get()) == 1) return true;
   ssl_.reset();
@@ -187,9 +191,9 @@ os::UniqueFd connect_to_loopback(std::uint16_t port) {
   return socket;
 }
 
-TestOrigin::TestOrigin(Script script, std::optional<Leaf> leaf)
+TestOrigin::TestOrigin(Script script, const std::optional<Leaf>& leaf)
     : script_(std::move(script)),
-      leaf_(std::move(leaf)),
+      context_(leaf ? make_context(*leaf) : nullptr),
       listener_(listen_on_loopback()),
       port_(port_of(listener_)),
       acceptor_([this] { accept(); }) {}
@@ -207,7 +211,7 @@ void TestOrigin::accept() {
     ++connections_;
     auto serve = [this, socket = std::make_shared<os::UniqueFd>(std::move(socket))] {
       Peer peer(std::move(*socket));
-      if (!leaf_ || peer.accept_tls(*leaf_)) script_(peer);
+      if (!context_ || peer.accept_tls(context_.get())) script_(peer);
     };
     threads_.emplace_back(std::move(serve));
   }

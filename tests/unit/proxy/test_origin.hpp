@@ -26,7 +26,7 @@ public:
   explicit Peer(os::UniqueFd socket);
 
   // Both return false where the handshake fails.
-  bool accept_tls(const Leaf& leaf);
+  bool accept_tls(SSL_CTX* context);
   // `name`: the SNI, none if empty; verified against `roots` for `verified` unless that is empty.
   struct TlsOptions {
     std::string name;
@@ -79,7 +79,7 @@ os::UniqueFd connect_to_loopback(std::uint16_t port);
 class TestOrigin {
 public:
   using Script = std::function<void(Peer&)>;
-  explicit TestOrigin(Script script, std::optional<Leaf> leaf = std::nullopt);
+  explicit TestOrigin(Script script, const std::optional<Leaf>& leaf = std::nullopt);
   ~TestOrigin();
   TestOrigin(const TestOrigin&) = delete;
   TestOrigin& operator=(const TestOrigin&) = delete;
@@ -91,7 +91,7 @@ private:
   void accept();
 
   Script script_;
-  std::optional<Leaf> leaf_;
+  SslContextPtr context_;  // empty: plain
   os::UniqueFd listener_;
   std::uint16_t port_;
   std::atomic<int> connections_ = 0;
