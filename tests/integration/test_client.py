@@ -35,7 +35,7 @@ def test_requests_drives_a_whole_session(daemon, no_leaks, debian):
         path = "/workspace/repo/new.txt"
         assert fs("write", path=path, content=base64.b64encode(b"one\ntwo\n").decode())["ok"]
         assert fs("edit", path=path, old="two", new="three")["occurrences"] == 1
-        assert fs("read", path=path)["content"] == "one\nthree\n"
+        assert fs("read", path=path)["content"] == "one\nthree"
         assert fs("ls", path="/workspace/repo")["error"] is None
         assert fs("glob", path="/workspace/repo", pattern="**/*.py")["error"] is None
         assert fs("grep", path="/workspace/repo", pattern="three")["error"] is None
