@@ -10,25 +10,31 @@
 
 #include "wire/codec.hpp"
 
-// What the front and the agent (PID 1 of a sandbox) say to each other over the session's unix stream socket.
+// What the front and the agent (PID 1 of a sandbox) say to each other over the session's unix
+// stream socket.
 //
-// A frame is: u32 length of the payload (little-endian), u8 type, payload. One connection carries one operation: the
-// front sends one request, the agent answers with the frames listed there, then the front closes. A connection that the
-// front closes before the last answer cancels the operation: the agent kills what it started for it.
-// Everything the agent says is untrusted: decode() throws wire::DecodeError for anything that is not exactly a message.
+// A frame is: u32 length of the payload (little-endian), u8 type, payload. One connection carries
+// one operation: the front sends one request, the agent answers with the frames listed there, then
+// the front closes. A connection that the front closes before the last answer cancels the
+// operation: the agent kills what it started for it. Everything the agent says is untrusted:
+// decode() throws wire::DecodeError for anything that is not exactly a message.
 namespace daiv::agent {
 
 inline constexpr std::size_t frame_header_bytes = 5;
-inline constexpr std::size_t max_answer_bytes = 4U << 20;    // agent → front, one frame
-inline constexpr std::size_t max_fs_answer_bytes = 32U << 20;  // the same of AnswerType::fs (listings of large trees)
+inline constexpr std::size_t max_answer_bytes = 4U << 20;  // agent → front, one frame
+inline constexpr std::size_t max_fs_answer_bytes =
+    32U << 20;  // the same of AnswerType::fs (listings of large trees)
 inline constexpr std::size_t max_request_bytes = 64U << 20;  // front → agent, one frame
-inline constexpr std::size_t chunk_bytes = 256U << 10;       // what the sender of a stream puts into one frame
+inline constexpr std::size_t chunk_bytes =
+    256U << 10;  // what the sender of a stream puts into one frame
 
-// ---- configuration: written by the front into a memfd, read once by the agent when it starts -------------------------
+// ---- configuration: written by the front into a memfd, read once by the agent when it starts
+// -------------------------
 
 enum class PrivilegeGain : std::uint8_t {
   denied,       // no_new_privs, empty capability sets
-  setuid_only,  // DAIV_SANDBOX_NO_NEW_PRIVS=false: setuid programs of the image work, inside the session's user namespace
+  setuid_only,  // DAIV_SANDBOX_NO_NEW_PRIVS=false: setuid programs of the image work, inside the
+                // session's user namespace
 };
 
 // A CA whose certificate commands are to trust (agent/trust_store.hpp).
@@ -42,7 +48,7 @@ struct Config {
   std::uint32_t run_uid = 1000;
   std::uint32_t run_gid = 1000;
   PrivilegeGain privilege_gain = PrivilegeGain::denied;
-  std::uint32_t max_processes = 0;       // RLIMIT_NPROC of commands; 0: bounded by the cgroup's pids.max
+  std::uint32_t max_processes = 0;  // RLIMIT_NPROC of commands; 0: bounded by the cgroup's pids.max
   std::vector<std::string> environment;  // NAME=value, the whole environment of every command
   std::vector<std::string> prune_dirs;   // DAIV_SANDBOX_FS_PRUNE_DIRS: basenames or globs
   Trust trust;
@@ -51,26 +57,36 @@ struct Config {
   static Config decode(std::string_view bytes);
 };
 
-// ---- requests --------------------------------------------------------------------------------------------------------
+// ---- requests
+// --------------------------------------------------------------------------------------------------------
 
-enum class RequestType : std::uint8_t { exec = 1, seed = 2, seed_data = 3, seed_end = 4, terminate = 5, status = 6,
-                                        fs = 16 };
+enum class RequestType : std::uint8_t {
+  exec = 1,
+  seed = 2,
+  seed_data = 3,
+  seed_end = 4,
+  terminate = 5,
+  status = 6,
+  fs = 16
+};
 
 // Runs one command with the session's shell as a process group of its own in /workspace/repo.
 // Answers: output*, then exec_done.
 struct ExecRequest {
   std::string command;                   // any bytes but NUL, any length up to max_request_bytes
   std::chrono::milliseconds timeout{0};  // 0: none
-  std::uint64_t max_output_bytes = 0;    // what is sent of the output; the rest is read, counted and dropped
+  std::uint64_t max_output_bytes =
+      0;  // what is sent of the output; the rest is read, counted and dropped
 
   [[nodiscard]] std::string encode() const;
   static ExecRequest decode(std::string_view payload);
 };
 
-// Begins a seed. It is followed, on the same connection, by the archives in any order, each as seed_data frames (first
-// the archive's bytes, then one seed_data with `last`), then seed_end.
-// Answer: one seed_done, at the end or as soon as the seed is known to fail (the front then stops sending).
-// All or nothing: what is visible under /workspace changes only after seed_end, when all archives are right.
+// Begins a seed. It is followed, on the same connection, by the archives in any order, each as
+// seed_data frames (first the archive's bytes, then one seed_data with `last`), then seed_end.
+// Answer: one seed_done, at the end or as soon as the seed is known to fail (the front then stops
+// sending). All or nothing: what is visible under /workspace changes only after seed_end, when all
+// archives are right.
 struct SeedRequest {
   std::uint64_t max_unpacked_bytes = 0;
   std::uint64_t max_entries = 0;
@@ -90,7 +106,8 @@ struct SeedData {
   static SeedData decode(std::string_view payload);  // `bytes` borrows from `payload`
 };
 
-// Ends every process of the session: SIGTERM, SIGKILL after `grace`. Answers done when only the agent is left.
+// Ends every process of the session: SIGTERM, SIGKILL after `grace`. Answers done when only the
+// agent is left.
 struct TerminateRequest {
   std::chrono::milliseconds grace{0};
 
@@ -98,10 +115,18 @@ struct TerminateRequest {
   static TerminateRequest decode(std::string_view payload);
 };
 
-// ---- answers ---------------------------------------------------------------------------------------------------------
+// ---- answers
+// ---------------------------------------------------------------------------------------------------------
 
-enum class AnswerType : std::uint8_t { output = 1, exec_done = 2, seed_done = 3, done = 4, status = 5, failed = 6,
-                                       fs = 16 };
+enum class AnswerType : std::uint8_t {
+  output = 1,
+  exec_done = 2,
+  seed_done = 3,
+  done = 4,
+  status = 5,
+  failed = 6,
+  fs = 16
+};
 
 // Bytes of the command's standard output and error, in order, as the payload of an `output` frame.
 
@@ -111,7 +136,8 @@ struct ExecDone {
   ExecOutcome outcome = ExecOutcome::exited;
   std::int32_t code = 0;           // exit status, or the signal's number
   std::uint64_t output_bytes = 0;  // all that the command wrote, sent or not
-  std::string message;             // cannot_start: one plain line for the user, such as "no shell in the image"
+  std::string
+      message;  // cannot_start: one plain line for the user, such as "no shell in the image"
 
   [[nodiscard]] std::string encode() const;
   static ExecDone decode(std::string_view payload);
@@ -128,7 +154,7 @@ enum class SeedOutcome : std::uint8_t {
 struct SeedDone {
   SeedOutcome outcome = SeedOutcome::seeded;
   SeedTarget target = SeedTarget::repo;  // which archive was wrong
-  std::string message;                   // for the user; for `seeded` a summary of what was left out, may be empty
+  std::string message;  // for the user; for `seeded` a summary of what was left out, may be empty
 
   [[nodiscard]] std::string encode() const;
   static SeedDone decode(std::string_view payload);
@@ -151,7 +177,8 @@ struct Failed {
   static Failed decode(std::string_view payload);
 };
 
-// ---- framing ---------------------------------------------------------------------------------------------------------
+// ---- framing
+// ---------------------------------------------------------------------------------------------------------
 
 struct FrameHeader {
   std::uint32_t length = 0;
@@ -161,7 +188,8 @@ struct FrameHeader {
 // The header and the payload as they go over the wire.
 std::string make_frame(std::uint8_t type, std::string_view payload);
 
-// Decodes exactly frame_header_bytes. Throws wire::DecodeError where the length is above `max_bytes`.
+// Decodes exactly frame_header_bytes. Throws wire::DecodeError where the length is above
+// `max_bytes`.
 FrameHeader parse_frame_header(std::string_view bytes, std::size_t max_bytes);
 
 }  // namespace daiv::agent

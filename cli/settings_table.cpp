@@ -119,7 +119,8 @@ std::vector<SettingSpec> image_settings() {
        "A download that brings nothing for so long has failed.", Secrecy::open,
        seconds_of(&S::pull_no_progress, 1)},
       {"DAIV_SANDBOX_DISK_WATERMARK", "0.9", "a number from 0 to 1; 1 means never",
-       "Above this used fraction of the disk, images unused for longest are removed, each minute and "
+       "Above this used fraction of the disk, images unused for longest are removed, each minute "
+       "and "
        "after a pull.",
        Secrecy::open, real_of(&S::disk_watermark, 0, 1)},
   };

@@ -18,6 +18,8 @@ Error::Error(int error_number, std::string_view call, std::string_view object)
     : std::system_error(error_number, std::system_category()),
       text_(fmt::format("{} {}: {}", call, object, describe_errno(error_number))) {}
 
-void throw_errno(std::string_view call, std::string_view object) { throw Error(errno, call, object); }
+void throw_errno(std::string_view call, std::string_view object) {
+  throw Error(errno, call, object);
+}
 
 }  // namespace daiv::os

@@ -7,8 +7,9 @@
 
 namespace daiv::os {
 
-// A system call or library call that did not do its job: errno, the call and the object it was made on.
-// what() reads "mount_setattr proc: Operation not permitted (EPERM)" (errno(3), strerrorname_np(3)).
+// A system call or library call that did not do its job: errno, the call and the object it was made
+// on. what() reads "mount_setattr proc: Operation not permitted (EPERM)" (errno(3),
+// strerrorname_np(3)).
 class Error : public std::system_error {
 public:
   Error(int error_number, std::string_view call, std::string_view object);
@@ -21,7 +22,8 @@ private:
   std::string text_;
 };
 
-// Throws Error{errno, call, object}. Call it first after the failed call: anything else may change errno.
+// Throws Error{errno, call, object}. Call it first after the failed call: anything else may change
+// errno.
 [[noreturn]] void throw_errno(std::string_view call, std::string_view object);
 
 // Returns `result`, or throws Error{errno, call, object} if it is negative.

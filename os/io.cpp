@@ -21,8 +21,8 @@ UniqueFd open_resolved(const UniqueFd& root, const std::string& path, int flags,
   how.mode = mode;
   how.resolve = resolve;
   for (int attempt = 0;; ++attempt) {
-    const long fd =
-        retry_eintr([&] { return ::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how); });
+    const long fd = retry_eintr(
+        [&] { return ::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how); });
     if (fd >= 0) return UniqueFd(static_cast<int>(fd));
     if (errno != EAGAIN || attempt == max_rename_races) throw_errno("openat2", path);
   }
@@ -31,8 +31,8 @@ UniqueFd open_resolved(const UniqueFd& root, const std::string& path, int flags,
 }  // namespace
 
 UniqueFd open_file(const std::string& path, int flags, mode_t mode) {
-  return UniqueFd(
-      check(retry_eintr([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); }), "open", path));
+  return UniqueFd(check(retry_eintr([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); }),
+                        "open", path));
 }
 
 UniqueFd open_at(const UniqueFd& directory, const std::string& path, int flags, mode_t mode) {
@@ -51,8 +51,9 @@ UniqueFd open_beneath(const UniqueFd& root, const std::string& path, int flags, 
 }
 
 std::size_t read_some(const UniqueFd& fd, std::span<std::byte> buffer) {
-  return static_cast<std::size_t>(check(
-      retry_eintr([&] { return ::read(fd.get(), buffer.data(), buffer.size()); }), "read", "descriptor"));
+  return static_cast<std::size_t>(
+      check(retry_eintr([&] { return ::read(fd.get(), buffer.data(), buffer.size()); }), "read",
+            "descriptor"));
 }
 
 std::size_t read_full(const UniqueFd& fd, std::span<std::byte> buffer) {
@@ -82,7 +83,8 @@ std::string read_file(const std::string& path, std::size_t max_bytes) {
 void write_full(const UniqueFd& fd, std::string_view data) {
   while (!data.empty()) {
     const auto count =
-        check(retry_eintr([&] { return ::write(fd.get(), data.data(), data.size()); }), "write", "descriptor");
+        check(retry_eintr([&] { return ::write(fd.get(), data.data(), data.size()); }), "write",
+              "descriptor");
     data.remove_prefix(static_cast<std::size_t>(count));
   }
 }
@@ -99,11 +101,13 @@ Pipe make_pipe(int flags) {
 }
 
 UniqueFd duplicate(const UniqueFd& fd) {
-  return UniqueFd(check(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3), "fcntl F_DUPFD_CLOEXEC", "descriptor"));
+  return UniqueFd(
+      check(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3), "fcntl F_DUPFD_CLOEXEC", "descriptor"));
 }
 
 void set_inherit(const UniqueFd& fd, Inherit inherit) {
-  check(::fcntl(fd.get(), F_SETFD, inherit == Inherit::yes ? 0 : FD_CLOEXEC), "fcntl F_SETFD", "descriptor");
+  check(::fcntl(fd.get(), F_SETFD, inherit == Inherit::yes ? 0 : FD_CLOEXEC), "fcntl F_SETFD",
+        "descriptor");
 }
 
 }  // namespace daiv::os

@@ -9,8 +9,9 @@
 
 #include "os/unique_fd.hpp"
 
-// Files below directory descriptors, whole reads and writes (open(2), openat2(2), read(2), write(2)).
-// Every descriptor that is made here is close-on-exec. Everything throws os::Error unless said otherwise.
+// Files below directory descriptors, whole reads and writes (open(2), openat2(2), read(2),
+// write(2)). Every descriptor that is made here is close-on-exec. Everything throws os::Error
+// unless said otherwise.
 namespace daiv::os {
 
 // open(2) with O_CLOEXEC; retries EINTR.
@@ -19,9 +20,9 @@ UniqueFd open_file(const std::string& path, int flags, mode_t mode = 0);
 // openat(2) with O_CLOEXEC; retries EINTR.
 UniqueFd open_at(const UniqueFd& directory, const std::string& path, int flags, mode_t mode = 0);
 
-// Opens `path` below `root`; symlinks and ".." can't leave it, an absolute link starts again at `root`, magic
-// links are refused (openat2(2), RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS, Linux 5.6).
-// Retries EINTR, and EAGAIN (a rename raced with "..") 8 times.
+// Opens `path` below `root`; symlinks and ".." can't leave it, an absolute link starts again at
+// `root`, magic links are refused (openat2(2), RESOLVE_IN_ROOT and RESOLVE_NO_MAGICLINKS,
+// Linux 5.6). Retries EINTR, and EAGAIN (a rename raced with "..") 8 times.
 UniqueFd open_in_root(const UniqueFd& root, const std::string& path, int flags, mode_t mode = 0);
 
 // Opens `path` below `root` where no component may be a symlink and nothing may leave `root`
@@ -43,7 +44,8 @@ std::string read_file(const std::string& path, std::size_t max_bytes);
 // Writes all of `data`; loops on short writes.
 void write_full(const UniqueFd& fd, std::string_view data);
 
-// Writes `data` in one write(2) to an existing file such as a cgroup's or /proc's: these take a value whole.
+// Writes `data` in one write(2) to an existing file such as a cgroup's or /proc's: these take a
+// value whole.
 void write_value(const UniqueFd& directory, const std::string& path, std::string_view data);
 
 // A pipe, both ends close-on-exec (pipe2(2)); `flags` may add O_NONBLOCK.

@@ -53,7 +53,8 @@ void attach(msghdr& message, std::span<char> control, std::span<const int> fds) 
 
 std::vector<UniqueFd> detach(msghdr& message) {
   std::vector<UniqueFd> fds;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t index = 0; index < count; ++index) {
@@ -78,8 +79,9 @@ std::pair<UniqueFd, UniqueFd> make_socket_pair(SocketKind kind) {
 UniqueFd listen_unix(const std::string& path, SocketKind kind, int backlog) {
   UniqueFd socket(check(::socket(AF_UNIX, type_of(kind), 0), "socket", path));
   const Address address = address_of(path);
-  check(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), sizeof address.value), "bind",
-        path);
+  check(
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), sizeof address.value),
+      "bind", path);
   check(::listen(socket.get(), backlog), "listen", path);
   return socket;
 }
@@ -99,7 +101,8 @@ std::optional<UniqueFd> try_connect_unix(const std::string& path, SocketKind kin
   UniqueFd socket(check(::socket(AF_UNIX, type_of(kind) | SOCK_NONBLOCK, 0), "socket", path));
   const Address address = address_of(path);
   const int result = retry_eintr([&] {
-    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value), sizeof address.value);
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.value),
+                     sizeof address.value);
   });
   if (result < 0 && errno == EAGAIN) return std::nullopt;
   check(result, "connect", path);
@@ -107,9 +110,9 @@ std::optional<UniqueFd> try_connect_unix(const std::string& path, SocketKind kin
 }
 
 UniqueFd accept_connection(const UniqueFd& listener) {
-  return UniqueFd(check(
-      retry_eintr([&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC); }), "accept4",
-      "listener"));
+  return UniqueFd(
+      check(retry_eintr([&] { return ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC); }),
+            "accept4", "listener"));
 }
 
 void send_message(const UniqueFd& socket, std::string_view data, std::span<const int> fds) {
@@ -120,12 +123,14 @@ void send_message(const UniqueFd& socket, std::string_view data, std::span<const
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   attach(message, control, fds);
-  auto sent = check(retry_eintr([&] { return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL); }), "sendmsg",
-                    "unix socket");
+  auto sent = check(retry_eintr([&] { return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL); }),
+                    "sendmsg", "unix socket");
   data.remove_prefix(static_cast<std::size_t>(sent));
-  while (!data.empty()) {  // a stream socket may take less at once; the descriptors went with the first bytes
-    sent = check(retry_eintr([&] { return ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL); }),
-                 "send", "unix socket");
+  while (!data.empty()) {  // a stream socket may take less at once; the descriptors went with the
+                           // first bytes
+    sent = check(
+        retry_eintr([&] { return ::send(socket.get(), data.data(), data.size(), MSG_NOSIGNAL); }),
+        "send", "unix socket");
     data.remove_prefix(static_cast<std::size_t>(sent));
   }
 }
@@ -140,10 +145,12 @@ std::optional<Message> receive_message(const UniqueFd& socket, std::size_t max_b
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const auto count = check(retry_eintr([&] { return ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC); }),
-                           "recvmsg", "unix socket");
+  const auto count =
+      check(retry_eintr([&] { return ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC); }),
+            "recvmsg", "unix socket");
   received.fds = detach(message);
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) throw Error(EMSGSIZE, "recvmsg", "unix socket");
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+    throw Error(EMSGSIZE, "recvmsg", "unix socket");
   if (count == 0) return std::nullopt;
   received.data.resize(static_cast<std::size_t>(count));
   return received;
@@ -152,8 +159,8 @@ std::optional<Message> receive_message(const UniqueFd& socket, std::size_t max_b
 PeerCredentials peer_credentials(const UniqueFd& socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
-  check(::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size), "getsockopt SO_PEERCRED",
-        "unix socket");
+  check(::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size),
+        "getsockopt SO_PEERCRED", "unix socket");
   return {credentials.pid, credentials.uid, credentials.gid};
 }
 

@@ -6,8 +6,8 @@
 
 namespace daiv::os {
 
-// Owns a file descriptor; -1 when empty. Closes once, never retries: after close(2) the number is gone,
-// whatever it returned.
+// Owns a file descriptor; -1 when empty. Closes once, never retries: after close(2) the number is
+// gone, whatever it returned.
 class UniqueFd {
 public:
   UniqueFd() noexcept = default;

@@ -8,8 +8,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "proxy/leaf.hpp"
-#include "proxy/openssl_handle.hpp"
+#include "proxy/detail/leaf.hpp"
+#include "proxy/detail/openssl_handle.hpp"
 
 namespace daiv::proxy {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/tls_handle.hpp"
+#include "proxy/detail/tls_handle.hpp"
 
 namespace daiv::proxy {
 

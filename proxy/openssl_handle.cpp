@@ -1,4 +1,4 @@
-#include "proxy/openssl_handle.hpp"
+#include "proxy/detail/openssl_handle.hpp"
 
 #include <fmt/format.h>
 #include <openssl/err.h>

@@ -6,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "proxy/leaf.hpp"
+#include "proxy/detail/leaf.hpp"
 
 namespace daiv::proxy {
 namespace {

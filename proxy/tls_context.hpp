@@ -6,8 +6,8 @@
 #include <string>
 
 #include "proxy/certificate_authority.hpp"
+#include "proxy/detail/tls_handle.hpp"
 #include "proxy/host_name.hpp"
-#include "proxy/tls_handle.hpp"
 
 namespace daiv::proxy {
 

@@ -42,8 +42,8 @@ private:
 struct CreateOptions {
   std::string base_image;
   std::vector<std::pair<std::string, std::string>> environment;
-  std::uint64_t memory_bytes = 0;  // 0: no limit
-  double cpus = 0;                 // 0: no limit
+  std::uint64_t memory_bytes = 0;      // 0: no limit
+  double cpus = 0;                     // 0: no limit
   std::optional<EgressPolicy> egress;  // empty: no network
 };
 

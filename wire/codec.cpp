@@ -40,7 +40,8 @@ Writer& Writer::u64(std::uint64_t value) {
 Writer& Writer::i64(std::int64_t value) { return u64(static_cast<std::uint64_t>(value)); }
 
 Writer& Writer::text(std::string_view value) {
-  if (value.size() > std::numeric_limits<std::uint32_t>::max()) throw std::length_error("text over 4 GiB");
+  if (value.size() > std::numeric_limits<std::uint32_t>::max())
+    throw std::length_error("text over 4 GiB");
   u32(static_cast<std::uint32_t>(value.size()));
   bytes_.append(value);
   return *this;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-// The bounded binary encoding that the broker's and the agent's messages share: little-endian integers, texts with a
-// 32-bit length. It knows no socket and no message type.
+// The bounded binary encoding that the broker's and the agent's messages share: little-endian
+// integers, texts with a 32-bit length. It knows no socket and no message type.
 namespace daiv::wire {
 
 // Appends values to a buffer.
@@ -40,8 +40,8 @@ private:
   std::string text_;
 };
 
-// Takes values from a buffer that it borrows. Each call throws DecodeError where the buffer is too short or a value is
-// out of range; nothing is allocated beyond what the buffer really holds.
+// Takes values from a buffer that it borrows. Each call throws DecodeError where the buffer is too
+// short or a value is out of range; nothing is allocated beyond what the buffer really holds.
 class Reader {
 public:
   explicit Reader(std::string_view bytes) noexcept : rest_(bytes) {}

@@ -4,7 +4,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
-#include "proxy/leaf.hpp"
+#include "proxy/detail/leaf.hpp"
 
 namespace daiv::proxy {
 namespace {

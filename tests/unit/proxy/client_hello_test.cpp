@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
 
-#include "proxy/tls_handle.hpp"
+#include "proxy/detail/tls_handle.hpp"
 
 namespace daiv::proxy {
 namespace {

@@ -8,7 +8,7 @@
 #include <sys/time.h>
 
 #include "os/error.hpp"
-#include "proxy/leaf.hpp"
+#include "proxy/detail/leaf.hpp"
 
 namespace daiv::proxy::testing {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "os/unique_fd.hpp"
 #include "proxy/certificate_authority.hpp"
-#include "proxy/tls_handle.hpp"
+#include "proxy/detail/tls_handle.hpp"
 
 namespace daiv::proxy::testing {
 

@@ -7,7 +7,13 @@ namespace {
 
 TEST(Codec, GivesBackWhatWasWritten) {
   Writer writer;
-  writer.u8(7).u32(0xdeadbeef).u64(0x0123456789abcdef).i64(-5).boolean(true).text(std::string_view("a\0b", 3)).texts({"x", ""});
+  writer.u8(7)
+      .u32(0xdeadbeef)
+      .u64(0x0123456789abcdef)
+      .i64(-5)
+      .boolean(true)
+      .text(std::string_view("a\0b", 3))
+      .texts({"x", ""});
   Reader reader(writer.bytes());
   EXPECT_EQ(reader.u8(), 7);
   EXPECT_EQ(reader.u32(), 0xdeadbeefU);

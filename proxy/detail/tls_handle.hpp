@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "proxy/openssl_handle.hpp"
+#include "proxy/detail/openssl_handle.hpp"
 
 namespace daiv::proxy {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "proxy/certificate_authority.hpp"
-#include "proxy/openssl_handle.hpp"
+#include "proxy/detail/openssl_handle.hpp"
 
 namespace daiv::proxy {
 
