@@ -30,7 +30,8 @@ LsReply fs_ls(const FsRoot& root, const LsRequest& request) {
   const OrErrno<os::UniqueFd> directory = root.open(path, O_RDONLY | O_DIRECTORY);
   if (!directory) return failed(listing_error(path, directory.error()));
   // Readable, but its entries can't be reached.
-  if (::faccessat(directory->get(), ".", F_OK, 0) != 0) return failed(listing_error(path, errno));
+  if (::faccessat(directory->get(), ".", F_OK, AT_EACCESS) != 0)
+    return failed(listing_error(path, errno));
   OrErrno<std::vector<DirectoryEntry>> entries = list_directory(*directory);
   if (!entries) return failed(listing_error(path, entries.error()));
   LsReply reply;

@@ -187,6 +187,10 @@ UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner
     os::check(::fchownat(directory.get(), "", owner.uid, owner.gid, AT_EMPTY_PATH), "fchownat",
               name);
   }
+  // An image may have made it read-only; it is the sandbox user's to write in.
+  if ((status.st_mode & 0777) != 0755)
+    os::check(::fchmod(os::open_at(directory, ".", O_RDONLY | O_DIRECTORY).get(), 0755), "fchmod",
+              name);
   return directory;
 }
 

@@ -19,13 +19,18 @@ def base(*layers):
     return images.busybox(None, *layers)
 
 
+def image_name(node):
+    """One for each test and each of its parameters, which may hold what no image's name can."""
+    return f"{node.originalname.lower()}-{zlib.crc32(node.name.encode()):08x}"
+
+
 @pytest.fixture
 def look(api, start, push, request):
     """look(image, command): the command's output in a fresh session of the image."""
     counter = iter(range(100))
 
     def run(image, command):
-        return api.output(start(push(image, f"{request.node.originalname.lower()}-{next(counter)}".replace("[", "-"))), command)
+        return api.output(start(push(image, f"{image_name(request.node)}-{next(counter)}")), command)
     return run
 
 
@@ -36,7 +41,7 @@ def refused(api, push, request):
 
     def attempt(image):
         with pytest.raises(Refused) as caught:
-            api.create(push(image, f"{request.node.originalname.lower()}-{next(counter)}"))
+            api.create(push(image, f"{image_name(request.node)}-{next(counter)}"))
         return caught.value.status, caught.value.detail
     return attempt
 
