@@ -214,11 +214,11 @@ class Daemon:
 
 
 def processes_of(uids):
-    """Pids of the processes that run under one of UIDS."""
+    """Pids of the processes that run under one of UIDS. A dead one that only the host's init can reap is none."""
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if entry.stat().st_uid in uids or _real_uid(entry) in uids:
+                if (entry.stat().st_uid in uids or _real_uid(entry) in uids) and not _waits_for_init(entry):
                     yield int(entry.name)
             except (FileNotFoundError, ProcessLookupError):
                 continue
@@ -229,6 +229,11 @@ def _real_uid(process):
         if line.startswith("Uid:"):
             return int(line.split()[1])
     return -1
+
+
+def _waits_for_init(process):
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line)
+    return status["State"].split()[0] == "Z" and status["PPid"].strip() == "1"
 
 
 def remove_cgroup(path):

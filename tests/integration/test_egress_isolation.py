@@ -8,8 +8,11 @@ import pytest
 
 import daemon as daemons
 import inside
+import test_egress
 from egress_fixtures import make_ca
-from test_egress import api, box, egress_daemon, origins  # noqa: F401  (fixtures)
+
+# The fixtures that both files share.
+api, box, egress_daemon, origins = test_egress.api, test_egress.box, test_egress.egress_daemon, test_egress.origins
 
 AT_ONCE_SECONDS = 1.0
 

@@ -137,12 +137,13 @@ def test_one_layer_too_many_is_refused_before_anything_is_mounted(refused):
 
 # --- compression ------------------------------------------------------------------------------------------------------
 
-PLAIN = oci.tar(entry("opt/x", "content"))
-DIFF_ID = oci.digest(PLAIN)
+def plain_of(content):
+    """A layer of its own: one that is stored already would not be fetched, and so not be decoded, again."""
+    return oci.tar(entry("opt/x", content))
 
 
-def labelled(stored, media_type):
-    return base(Layer(stored, media_type, DIFF_ID))
+def labelled(plain, stored, media_type):
+    return base(Layer(stored, media_type, oci.digest(plain)))
 
 
 def skippable(data=b"skip"):
@@ -162,36 +163,40 @@ def gzip_with_names(data):
 
 HALF = 700
 COMPRESSIONS = {
-    "docker-zstd": (zstd(PLAIN), "application/vnd.docker.image.rootfs.diff.tar.zstd"),
-    "zstd-called-gzip": (zstd(PLAIN), oci.DOCKER_LAYER_GZIP),
-    "plain-called-gzip": (PLAIN, oci.OCI_LAYER_GZIP),
-    "plain": (PLAIN, oci.OCI_LAYER),
-    "zstd-many-frames": (skippable() + zstd(PLAIN[:HALF]) + skippable() + zstd(PLAIN[HALF:]) + skippable(), oci.OCI_LAYER_ZSTD),
-    "gzip-two-members": (gzip.compress(PLAIN[:HALF]) + gzip.compress(PLAIN[HALF:]), oci.OCI_LAYER_GZIP),
-    "gzip-extra-name": (gzip_with_names(PLAIN), oci.OCI_LAYER_GZIP),
-    "gzip-trailing-zeros": (gzip.compress(PLAIN) + bytes(512), oci.OCI_LAYER_GZIP),
+    "docker-zstd": (lambda plain: zstd(plain), "application/vnd.docker.image.rootfs.diff.tar.zstd"),
+    "zstd-called-gzip": (lambda plain: zstd(plain), oci.DOCKER_LAYER_GZIP),
+    "plain-called-gzip": (lambda plain: plain, oci.OCI_LAYER_GZIP),
+    "plain": (lambda plain: plain, oci.OCI_LAYER),
+    "zstd-many-frames": (lambda plain: skippable() + zstd(plain[:HALF]) + skippable() + zstd(plain[HALF:]) + skippable(), oci.OCI_LAYER_ZSTD),
+    "gzip-two-members": (lambda plain: gzip.compress(plain[:HALF]) + gzip.compress(plain[HALF:]), oci.OCI_LAYER_GZIP),
+    "gzip-extra-name": (lambda plain: gzip_with_names(plain), oci.OCI_LAYER_GZIP),
+    "gzip-trailing-zeros": (lambda plain: gzip.compress(plain) + bytes(512), oci.OCI_LAYER_GZIP),
 }
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)
 def test_layers_are_decoded_by_their_magic(look, kind):
-    assert look(labelled(*COMPRESSIONS[kind]), "cat /opt/x") == "content"
+    pack, media_type = COMPRESSIONS[kind]
+    plain = plain_of(kind)
+    assert look(labelled(plain, pack(plain), media_type), "cat /opt/x") == kind
 
 
 def test_bzip2_is_refused_with_words(refused):
-    status, detail = refused(labelled(oci.compress(PLAIN, ["bzip2", "-c"]), oci.OCI_LAYER_GZIP))
+    plain = plain_of("bzip2")
+    status, detail = refused(labelled(plain, oci.compress(plain, ["bzip2", "-c"]), oci.OCI_LAYER_GZIP))
     assert status == 400 and ("bzip2" in detail or "compress" in detail)
 
 
-@pytest.mark.parametrize("stored", [gzip.compress(PLAIN)[:-6], zstd(PLAIN)[:-4],
-                                    gzip.compress(PLAIN[:HALF]) + gzip.compress(PLAIN[HALF:])[:-20]],
+@pytest.mark.parametrize("pack", [lambda plain: gzip.compress(plain)[:-6], lambda plain: zstd(plain)[:-4],
+                                  lambda plain: gzip.compress(plain[:HALF]) + gzip.compress(plain[HALF:])[:-20]],
                          ids=["gzip", "zstd", "second-member"])
-def test_a_truncated_layer_is_refused(refused, stored):
-    assert refused(labelled(stored, oci.OCI_LAYER_GZIP))[0] == 400
+def test_a_truncated_layer_is_refused(refused, pack, request):
+    plain = plain_of(request.node.name)
+    assert refused(labelled(plain, pack(plain), oci.OCI_LAYER_GZIP))[0] == 400
 
 
 def test_a_wrong_diff_id_is_refused(refused):
-    assert refused(base(Layer(gzip.compress(PLAIN), oci.OCI_LAYER_GZIP, oci.digest(b"else"))))[0] == 400
+    assert refused(base(Layer(gzip.compress(plain_of("else")), oci.OCI_LAYER_GZIP, oci.digest(b"else"))))[0] == 400
 
 
 # --- what a layer may hold --------------------------------------------------------------------------------------------
