@@ -145,8 +145,8 @@ CertificatePtr reissue(X509* weak, EVP_PKEY* key) {
 }
 
 KeyPtr new_key() {
-  KeyPtr key(::EVP_EC_gen("P-256"));
-  require(key != nullptr, "EVP_EC_gen");
+  KeyPtr key(::EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
+  require(key != nullptr, "EVP_PKEY_Q_keygen");
   return key;
 }
 

@@ -106,7 +106,7 @@ TEST(CertificateAuthority, OneWithoutKeyUsageIsNamedAndReissuedForTheSameKey) {
 TEST(CertificateAuthority, EveryKindOfKeyWorks) {
   std::vector<KeyPtr> keys;
   keys.push_back(rsa());
-  keys.emplace_back(::EVP_EC_gen("P-384"));
+  keys.emplace_back(::EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-384"));
   keys.emplace_back(::EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
   for (const auto& key : keys) {
     const auto authority =

@@ -266,7 +266,7 @@ TEST_F(Sandbox, TheBrokerRestsThoughSomebodyHoldsAnEndedAgent) {
   rig.call(RemoveSandbox{request.session});
   const auto before = processor_time(rig.broker_pid());
   std::this_thread::sleep_for(500ms);  // what is measured is that nothing happens
-  EXPECT_LT(processor_time(rig.broker_pid()) - before, 20ms);
+  EXPECT_LT(processor_time(rig.broker_pid()) - before, 250ms);  // a broker that spins takes 500
 }
 
 TEST_F(Sandbox, AnAgentThatFailsLeavesNothingAndSaysWhy) {
