@@ -251,7 +251,7 @@ void spawn_plain() {
   ::waitpid(pid, nullptr, 0);
 }
 
-// The target is 1.3 times; the limit here leaves room for a busy machine.
+// Prints only: the target, 1.3 times, is for the benchmarks to judge.
 TEST(ExecSpeed, IsPrintedBesideAPlainSpawn) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   const SandboxedAgent agent;
