@@ -10,6 +10,7 @@ import time
 import daemon as daemons
 import hierarchy
 
+CLOSED, DEAD = "", "-1"
 SETTLE_SECONDS = 2  # namespaces and lazily detached mounts go asynchronously
 
 
@@ -35,17 +36,13 @@ def _mounts(pids, path):
 
 def _namespaces(pids):
     """Network namespaces in which a process lives or that a descriptor holds."""
-    mine = os.readlink("/proc/self/ns/net")
     for pid in pids:
         try:
             yield os.readlink(f"/proc/{pid}/ns/net")
-            for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-                target = os.readlink(fd)
-                if target.startswith("net:["):
-                    yield target
         except (FileNotFoundError, ProcessLookupError):
             continue
-    yield mine
+        yield from (target for _, target in _descriptors(pid) if target.startswith("net:["))
+    yield os.readlink("/proc/self/ns/net")
 
 
 def _directories(daemon):
@@ -60,20 +57,35 @@ def _sockets(daemon):
             yield line.split()[-1]
 
 
-def _descriptors(daemon):
-    """How many descriptors of each kind front and broker hold, without the listed sorts that vary by themselves."""
-    counts = {}
-    for pid in [daemon.process.pid, *daemon.children()] if daemon.process else []:
-        try:
-            for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-                target = os.readlink(fd)
-                kind = target.split(":")[0] if not target.startswith("/") else "file"
-                # A client's connection or an idle connection to the database are no session's trace.
-                if kind in ("anon_inode", "pipe"):
-                    counts[f"{target if kind == 'anon_inode' else kind}"] = counts.get(target if kind == "anon_inode" else kind, 0) + 1
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return {f"{count} × {kind}" for kind, count in counts.items() if "pidfd" in kind}
+def _descriptors(pid):
+    """(number, what it is) of each descriptor of a process; one that is closed meanwhile is left out alone."""
+    try:
+        for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                yield fd.name, os.readlink(fd)
+            except FileNotFoundError:
+                continue
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def _pidfds(pids):
+    """Whose end somebody waits for. What was there before and has gone is no trace, whatever the number of the rest."""
+    for pid in pids:
+        waited = [_waited_for(pid, fd) for fd, target in _descriptors(pid) if "pidfd" in target]
+        yield from (f"{pid} waits for {other}" for other in waited if other not in (CLOSED, DEAD))
+        yield from (f"{pid} waits for the dead ({number})" for number in range(waited.count(DEAD)))
+
+
+def _waited_for(pid, fd):
+    """The pid that a pidfd names (pidfd_open(2)), DEAD where its process has been reaped."""
+    try:
+        for line in pathlib.Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines():
+            if line.startswith("Pid:"):
+                return line.split()[1]
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return CLOSED
 
 
 def take(daemon):
@@ -87,7 +99,7 @@ def take(daemon):
         "network namespaces": set(_namespaces([*pids, *watchers])),
         "directories": set(_directories(daemon)),
         "sockets": set(_sockets(daemon)),
-        "pidfds": _descriptors(daemon),
+        "pidfds": set(_pidfds(watchers[1:])),
     }
 
 
