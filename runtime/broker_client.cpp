@@ -21,7 +21,8 @@ namespace {
 }  // namespace
 
 struct BrokerClient::Impl {
-  explicit Impl(os::UniqueFd connected) : socket(std::move(connected)) {
+  Impl(os::UniqueFd connected, std::function<void()> gone_hook)
+      : socket(std::move(connected)), on_gone(std::move(gone_hook)) {
     reader = std::thread([this] { read_answers(); });
   }
 
@@ -63,9 +64,12 @@ struct BrokerClient::Impl {
       // A broker that breaks the protocol is a broker that is gone: callers learn it below.
       ::shutdown(socket.get(), SHUT_RDWR);
     }
-    const std::lock_guard lock(mutex);
-    gone = true;
-    arrived.notify_all();
+    {
+      const std::lock_guard lock(mutex);
+      gone = true;
+      arrived.notify_all();
+    }
+    if (on_gone) on_gone();
   }
 
   void deliver(std::uint32_t number, Reply reply) {
@@ -77,6 +81,7 @@ struct BrokerClient::Impl {
   }
 
   os::UniqueFd socket;
+  std::function<void()> on_gone;
   std::mutex mutex;  // guards all below but the thread
   std::condition_variable arrived;
   std::map<std::uint32_t, std::optional<Reply>> waiting;
@@ -85,8 +90,8 @@ struct BrokerClient::Impl {
   std::thread reader;
 };
 
-BrokerClient::BrokerClient(os::UniqueFd socket)
-    : impl_(std::make_unique<Impl>(std::move(socket))) {}
+BrokerClient::BrokerClient(os::UniqueFd socket, std::function<void()> on_gone)
+    : impl_(std::make_unique<Impl>(std::move(socket), std::move(on_gone))) {}
 BrokerClient::~BrokerClient() = default;
 
 Reply BrokerClient::call(const Request& request, const std::vector<int>& fds) {

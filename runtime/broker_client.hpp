@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct Reply {
 // hands answers to their callers.
 class BrokerClient {
 public:
-  // Takes the connected SEQPACKET socket.
-  explicit BrokerClient(os::UniqueFd socket);
+  // Takes the connected SEQPACKET socket. The reader thread calls `on_gone` when the connection
+  // ends, at the latest while this object is destroyed.
+  explicit BrokerClient(os::UniqueFd socket, std::function<void()> on_gone = {});
   ~BrokerClient();
   BrokerClient(const BrokerClient&) = delete;
   BrokerClient& operator=(const BrokerClient&) = delete;

@@ -33,13 +33,16 @@ enum class Taken : std::uint8_t { yes, bad_value, unknown };
 
 Taken taken(bool good) { return good ? Taken::yes : Taken::bad_value; }
 
+bool read_descriptor(std::string_view text, int& fd) {
+  std::uint32_t number = 0;
+  const bool good = read_number(text, number) && number <= 1024;
+  fd = static_cast<int>(number);
+  return good;
+}
+
 Taken take(BrokerOptions& options, std::string_view name, std::string_view value) {
-  std::uint32_t fd = 0;
-  if (name == "socket-fd") {
-    const bool good = read_number(value, fd) && fd <= 1024;
-    options.socket_fd = static_cast<int>(fd);
-    return taken(good);
-  }
+  if (name == "socket-fd") return taken(read_descriptor(value, options.socket_fd));
+  if (name == "listener-fd") return taken(read_descriptor(value, options.listener_fd));
   if (name == "state-dir") return taken(read_path(value, options.state_dir));
   if (name == "runtime-dir") return taken(read_path(value, options.runtime_dir));
   if (name == "claims-dir") return taken(read_path(value, options.claims_dir));

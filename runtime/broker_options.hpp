@@ -9,9 +9,10 @@
 
 namespace daiv::runtime {
 
-// The broker's command line; `daiv-sandbox serve` writes it.
+// The broker's command line; `daiv-sandbox serve` and `daiv-sandbox broker` write it.
 struct BrokerOptions {
-  int socket_fd = 3;
+  int socket_fd = 3;     // the connected front
+  int listener_fd = -1;  // in its place: a listening socket, on which the front will connect
   std::string state_dir = "/var/lib/daiv-sandbox";
   std::string runtime_dir = "/run/daiv-sandbox";
   std::string claims_dir = "/run/daiv-sandbox-uids";  // the same for all daemons of a host

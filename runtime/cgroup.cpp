@@ -13,6 +13,7 @@
 #include "os/io.hpp"
 #include "os/process.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/hold.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -141,7 +142,8 @@ CgroupRoot CgroupRoot::open(std::string path) {
     const auto mount =
         find_cgroup2_mount(os::read_file("/proc/self/mountinfo", max_mountinfo_bytes));
     if (!mount) throw os::Error(ENOENT, "find", "a cgroup2 mount");
-    path = *mount + "/daiv-sandbox";
+    path = fmt::format("{}{}{}", *mount, holder_unit, holder_sessions);
+    if (::access(path.c_str(), F_OK) != 0) path = *mount + "/daiv-sandbox";
   }
   CgroupRoot root;
   if (::mkdir(path.c_str(), 0755) == 0) {

@@ -38,7 +38,8 @@ std::uint64_t max_processes(const Limits& limits);
 class CgroupRoot {
 public:
   // Opens `path`, makes it where it is missing, and turns on the controllers that it may. An empty
-  // path means daiv-sandbox below the host's cgroup2 mount. Throws os::Error.
+  // path means the holder's where that runs (runtime/hold.hpp), else daiv-sandbox below the host's
+  // cgroup2 mount. Throws os::Error.
   static CgroupRoot open(std::string path);
 
   [[nodiscard]] const Controllers& controllers() const noexcept { return controllers_; }

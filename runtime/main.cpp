@@ -13,9 +13,11 @@
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
+#include "os/service_manager.hpp"
 #include "runtime/agent_program.hpp"
 #include "runtime/broker.hpp"
 #include "runtime/broker_options.hpp"
+#include "runtime/front_connection.hpp"
 #include "runtime/native_backend.hpp"
 #include "runtime/seccomp_filter.hpp"
 
@@ -32,15 +34,18 @@ NativeBackend make_backend(const BrokerOptions& options) {
 }
 
 void serve(const BrokerOptions& options) {
-  os::UniqueFd front(options.socket_fd);
-  os::check(::fcntl(front.get(), F_SETFD, FD_CLOEXEC), "fcntl", "--socket-fd");
+  const bool listens = options.listener_fd >= 0;
+  os::UniqueFd socket(listens ? options.listener_fd : options.socket_fd);
+  os::check(::fcntl(socket.get(), F_SETFD, FD_CLOEXEC), "fcntl", "the front's socket");
   ::umask(0022);
   ::signal(SIGPIPE, SIG_IGN);  // who goes away is an error of the write
   os::check(::chdir("/"), "chdir", "/");
   NativeBackend backend = make_backend(options);
   Operations operations(options, backend);
   operations.recover();
-  Broker(std::move(front), operations).run();
+  os::notify_manager("READY=1");
+  if (listens) socket = accept_front(socket, options.front_uid);
+  Broker(std::move(socket), operations).run();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "runtime/broker_options.hpp"
 #include "runtime/capabilities.hpp"
 #include "runtime/cgroup.hpp"
+#include "runtime/hold.hpp"
 #include "runtime/host_probe.hpp"
 #include "runtime/layer_store.hpp"
 #include "runtime/sandbox_plan.hpp"
@@ -110,6 +111,13 @@ TEST(Cgroup2Mount, IsFoundBesideV1) {
             "/sys/fs/cgroup/unified");
   EXPECT_EQ(find_cgroup2_mount("36 24 0:31 /x /y rw - cgroup2 cgroup2 rw\n"), std::nullopt);
   EXPECT_EQ(find_cgroup2_mount(""), std::nullopt);
+}
+
+TEST(Cgroup, PathOfAProcessIsThatOfHierarchyZero) {
+  EXPECT_EQ(find_cgroup2_path("12:pids:/a\n0::/system.slice/x.service\n"),
+            "/system.slice/x.service");
+  EXPECT_EQ(find_cgroup2_path("0::/\n"), "/");
+  EXPECT_EQ(find_cgroup2_path("12:pids:/a\n"), std::nullopt);
 }
 
 TEST(Capabilities, SysAdminOnlyWithoutNoNewPrivs) {
