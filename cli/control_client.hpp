@@ -17,7 +17,7 @@ struct ControlObserver {
   std::function<void(std::string_view)> output = {};
 };
 
-// A connection to the daemon; empty where none listens at <runtime_dir>/control.sock.
+// A connection to the daemon; empty where none listens at <runtime_dir>/front/control.sock.
 std::optional<os::UniqueFd> connect_to_daemon(const std::string& runtime_dir);
 
 // Sends `request` and waits for its end: what the daemon says with it. Throws ControlFailure with

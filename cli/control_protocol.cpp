@@ -16,7 +16,7 @@ constexpr char output_mark = 'B';
 }  // namespace
 
 std::string control_socket_path(const std::string& runtime_dir) {
-  return runtime_dir + "/control.sock";
+  return runtime_dir + "/front/control.sock";
 }
 
 void send_json(const os::UniqueFd& socket, const nlohmann::json& message,

@@ -36,13 +36,14 @@ public:
   sessions::EgressSetup setup();
   // Looks at the CA's files now and then, and takes a changed pair. Until stop().
   boost::asio::awaitable<void> watch_authority();
+  // Takes a CA whose files have changed, which the above does every few seconds.
+  void take_changed_authority();
   // Closes every connection.
   boost::asio::awaitable<void> stop();
   // In the text exposition format.
   [[nodiscard]] std::string expose() const;
 
 private:
-  void take_changed_authority();
 
   const Settings& settings_;
   netns::Subnet subnet_;

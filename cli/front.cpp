@@ -2,7 +2,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <fmt/format.h>
@@ -22,6 +22,8 @@
 #include "cli/control_server.hpp"
 #include "cli/egress.hpp"
 #include "cli/front_settings.hpp"
+#include "cli/manager_notices.hpp"
+#include "cli/passed_listeners.hpp"
 #include "cli/pull_metrics.hpp"
 #include "cli/watermark_pruner.hpp"
 #include "images/image_service.hpp"
@@ -56,8 +58,9 @@ public:
 private:
   asio::awaitable<void> serve();
   void stop(const char* reason);
-  void watch_broker();
+  void broker_gone();
   void watch_signals();
+  void reload();
   void say_ready();
   images::PullObserver disk_watch();
 
@@ -65,6 +68,7 @@ private:
   os::UniqueFd state_lock_;
   os::UniqueFd registry_auth_;
   ApiParts api_parts_;
+  std::string address_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   asio::io_context io_{1};
   asio::thread_pool pool_{pool_threads};
@@ -80,8 +84,8 @@ private:
   WatermarkPruner pruner_;
   api::Server server_;
   ControlCommands commands_;
-  asio::posix::stream_descriptor broker_pidfd_;
-  asio::signal_set signals_{io_, SIGTERM, SIGINT};
+  asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
+  ManagerNotices manager_{io_};
   ControlServer control_;
   int exit_code_ = 0;
   std::exception_ptr failure_;
@@ -92,7 +96,10 @@ Front::Front(const Settings& settings, FrontParts parts)
       state_lock_(std::move(parts.state_lock)),
       registry_auth_(std::move(parts.registry_auth)),
       api_parts_(std::move(parts.api)),
-      broker_(std::move(parts.broker.socket)),
+      address_(api_parts_.passed.empty() ? settings.host
+                                         : describe_listener(api_parts_.passed.front().socket)),
+      broker_(std::move(parts.broker.socket),
+              [this] { asio::post(io_, [this] { broker_gone(); }); }),
       layers_(broker_, {}),
       images_(plan_image_settings(settings, registry_auth_), layers_),
       host_(broker_),
@@ -116,7 +123,6 @@ Front::Front(const Settings& settings, FrontParts parts)
               {api_parts_.observer,
                [this] { return pulls_.expose() + (egress_ ? egress_->expose() : ""); }}),
       commands_(images_, pulls_, sessions_, broker_, io_.get_executor()),
-      broker_pidfd_(io_, parts.broker.pidfd.release()),
       control_(std::move(parts.control_listener), parts.user.uid,
                [this](const os::UniqueFd& client, const nlohmann::json& request,
                       std::vector<os::UniqueFd> fds) {
@@ -140,11 +146,10 @@ images::PullObserver Front::disk_watch() {
 
 int Front::run() {
   sessions_.start();
-  watch_broker();
   watch_signals();
   asio::co_spawn(io_, serve(), [this](const std::exception_ptr& error) {
-    broker_pidfd_.close();
     signals_.cancel();
+    manager_.close();
     if (!error) return;
     failure_ = error;
     io_.stop();  // nobody is left to end what still waits
@@ -168,35 +173,44 @@ asio::awaitable<void> Front::serve() {
 
 void Front::stop(const char* reason) {
   spdlog::info("event=stopping reason=\"{}\"", reason);
+  manager_.stopping(fmt::format("ending: {}", reason));
   stopping_.request_stop();
   server_.stop();
 }
 
 // Without its broker the front can do nothing: it ends, and whoever supervises it starts both
 // again.
-void Front::watch_broker() {
-  broker_pidfd_.async_wait(asio::posix::stream_descriptor::wait_read,
-                           [this](const boost::system::error_code& error) {
-                             if (error) return;
-                             exit_code_ = 1;
-                             stop("the broker ended");
-                           });
+void Front::broker_gone() {
+  exit_code_ = 1;
+  stop("the broker ended");
 }
 
 void Front::watch_signals() {
-  std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   signals_.async_wait([this](const boost::system::error_code& error, int signal) {
-    if (!error) stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    if (error) return;
+    if (signal != SIGHUP) return stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    reload();
+    watch_signals();
   });
+}
+
+// All that can change while the daemon runs is looked at by itself every few seconds; this makes
+// it take the egress CA now.
+void Front::reload() {
+  manager_.reloading();
+  if (egress_) egress_->take_changed_authority();
+  manager_.reloaded();
 }
 
 void Front::say_ready() {
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begun_);
   const char* scheme = settings_.tls_cert_file.empty() ? "http" : "https";
-  spdlog::info("READY version={} address={}://{}:{} state={} start_ms={}", version, scheme,
-               settings_.host, server_.port(), settings_.state_dir, took.count());
+  if (api_parts_.passed.empty()) address_ += fmt::format(":{}", server_.port());
+  spdlog::info("READY version={} address={}://{} state={} start_ms={}", version, scheme, address_,
+               settings_.state_dir, took.count());
+  manager_.ready(fmt::format("serving {} at {}://{}", version, scheme, address_));
 }
 
 }  // namespace
@@ -209,7 +223,7 @@ int run_front(const Settings& settings, FrontParts parts) {
     exit_code = front.run();
   }
   // Its socket is closed now, so it ends; what it was doing it finishes first.
-  ::waitpid(broker, nullptr, 0);
+  if (broker != 0) ::waitpid(broker, nullptr, 0);
   spdlog::info("event=stopped exit_code={}", exit_code);
   return exit_code;
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "api/extensions.hpp"
 #include "cli/broker_process.hpp"
 #include "cli/privileges.hpp"
 #include "cli/settings.hpp"
+#include "os/service_manager.hpp"
 #include "os/unique_fd.hpp"
 #include "proxy/certificate_authority.hpp"
 
@@ -13,8 +15,9 @@ namespace daiv::cli {
 
 // What the API gets from the time when this process was root; each may be empty.
 struct ApiParts {
-  os::UniqueFd listener;         // of DAIV_SANDBOX_UNIX_SOCKET
-  os::UniqueFd tls_certificate;  // memfds, where the files are root's credentials
+  std::vector<os::PassedSocket> passed;  // in place of the TCP listener; empty: none
+  os::UniqueFd listener;                 // of DAIV_SANDBOX_UNIX_SOCKET
+  os::UniqueFd tls_certificate;          // memfds, where the files are root's credentials
   os::UniqueFd tls_key;
   api::RequestObserver* observer = nullptr;  // outlives the front
 };

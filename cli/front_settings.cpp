@@ -75,7 +75,10 @@ api::ServerSettings plan_server_settings(const Settings& settings, ApiParts& par
   plan.log_format =
       settings.log_format == LogFormat::json ? api::LogFormat::json : api::LogFormat::text;
   plan.host = settings.host;
-  plan.port = settings.port;
+  plan.port.reset();
+  if (parts.passed.empty()) plan.port = settings.port;
+  for (os::PassedSocket& passed : parts.passed)
+    plan.listener_fds.push_back(passed.socket.release());
   if (parts.listener) plan.listener_fds.push_back(parts.listener.release());
   if (!settings.tls_cert_file.empty())
     plan.tls = api::TlsFiles{path_of(parts.tls_certificate, settings.tls_cert_file),

@@ -13,7 +13,7 @@ namespace daiv::cli {
 images::ImageSettings plan_image_settings(const Settings& settings,
                                           const os::UniqueFd& registry_auth);
 sessions::SessionSettings plan_session_settings(const Settings& settings);
-// Takes the listener out of `parts`, whose other descriptors must stay open.
+// Takes the listeners out of `parts`, whose other descriptors must stay open.
 api::ServerSettings plan_server_settings(const Settings& settings, ApiParts& parts);
 
 }  // namespace daiv::cli

@@ -32,6 +32,8 @@ void make_directory(const std::string& path, mode_t mode, uid_t uid, gid_t gid) 
   os::check(::fchmod(directory.get(), mode), "fchmod", path);
 }
 
+std::string lock_path(const Settings& settings) { return settings.state_dir + "/lock"; }
+
 // Parents are made as any administrator would.
 void make_root_directory(const std::string& path) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -64,16 +66,20 @@ void remove_stale_socket(const std::string& path) {
 void make_directories(const Settings& settings, const User& front) {
   make_root_directory(settings.state_dir);
   make_root_directory(settings.runtime_dir);
-  make_directory(settings.runtime_dir + "/egress", own, front.uid, front.gid);
+  for (const char* name : {"/egress", "/front"})
+    make_directory(settings.runtime_dir + name, own, front.uid, front.gid);
   const std::string base = settings.state_dir + "/front";
   make_directory(base, own, front.uid, front.gid);
   for (const char* name : {"/tmp", "/blobs"})
     make_directory(base + name, own, front.uid, front.gid);
+  // The front's to lock, in a directory that only root may add to.
+  const std::string path = lock_path(settings);
+  const os::UniqueFd lock = os::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  os::check(::fchown(lock.get(), front.uid, front.gid), "fchown", path);
 }
 
 os::UniqueFd lock_state_directory(const Settings& settings) {
-  os::UniqueFd lock =
-      os::open_file(settings.state_dir + "/lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  os::UniqueFd lock = os::open_file(lock_path(settings), O_RDWR | O_NOFOLLOW);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) os::throw_errno("flock", settings.state_dir);
   throw std::runtime_error(

@@ -7,19 +7,19 @@
 namespace daiv::cli {
 
 // Makes what is missing of the state and runtime directories: theirs 0711 and root's; `front` below
-// the state directory 0700 and the front's. Throws os::Error.
+// both 0700 and the front's, and the lock that it takes. Root alone can. Throws os::Error.
 void make_directories(const Settings& settings, const User& front);
 
-// Holds the state directory for this daemon while the descriptor is open. Throws std::runtime_error
-// where another daemon has it.
+// Call after make_directories(). Holds the state directory for this daemon while the descriptor is
+// open. Throws std::runtime_error where another daemon has it.
 os::UniqueFd lock_state_directory(const Settings& settings);
 
 // Listens on the control socket, which only `front` (and root) may open. A socket that an earlier
 // daemon left is replaced; call this with the state directory locked.
 os::UniqueFd listen_for_control(const Settings& settings, const User& front);
 
-// Listens at DAIV_SANDBOX_UNIX_SOCKET, wherever root may make it: mode 0660, of `front` and its
-// group. Empty where none is set. A socket that nobody listens on is replaced. Throws
+// Listens at DAIV_SANDBOX_UNIX_SOCKET, wherever the caller may make it: mode 0660, of `front` and
+// its group. Empty where none is set. A socket that nobody listens on is replaced. Throws
 // std::runtime_error where somebody does, or where a file of another kind is in the way.
 os::UniqueFd listen_for_api(const Settings& settings, const User& front);
 

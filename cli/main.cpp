@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/broker_command.hpp"
 #include "cli/build_config.hpp"
 #include "cli/ca_command.hpp"
 #include "cli/commands.hpp"
@@ -107,6 +108,8 @@ private:
 
   void add_daemon_commands() {
     add("serve", "run the daemon in the foreground (as root)", [this] { return serve(loaded_); });
+    add("broker", "run the privileged part alone, for a service manager (as root)",
+        [this] { return run_broker(loaded_); });
   }
 
   void add_image_commands() {

@@ -75,6 +75,10 @@ void become_user(const User& user) {
   os::check(::setgroups(0, nullptr), "setgroups", user.name);
   os::check(::setresgid(user.gid, user.gid, user.gid), "setresgid", user.name);
   os::check(::setresuid(user.uid, user.uid, user.uid), "setresuid", user.name);
+  stay_user(user);
+}
+
+void stay_user(const User& user) {
   clear_capabilities();
   os::check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl PR_SET_NO_NEW_PRIVS", "front");
   os::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl PR_SET_DUMPABLE", "front");

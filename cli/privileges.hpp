@@ -21,6 +21,10 @@ User find_user(const std::string& name);
 // Throws os::Error.
 void become_user(const User& user);
 
+// The same for a process that was started as `user`: it has nothing to give up but what a service
+// manager left it, and refuses to go on where that is a capability. Throws os::Error.
+void stay_user(const User& user);
+
 // Lets this process have as many descriptors as the hard limit allows: each session costs a few.
 void raise_descriptor_limit();
 

@@ -80,6 +80,19 @@ std::optional<std::string> find_secret(const std::string& directory, const std::
   return std::nullopt;
 }
 
+// Root's alone: whoever else runs is given them by the service manager.
+std::optional<std::string> find_stored_credential(const std::string& directory,
+                                                  const std::string& name) {
+  try {
+    const auto content =
+        maybe_read(fmt::format("{}/{}", directory, name.substr(prefix.size())), max_secret_bytes);
+    if (content && !trim(*content).empty()) return std::string(trim(*content));
+  } catch (const os::Error& error) {
+    if (error.error_number() != EACCES) throw;
+  }
+  return std::nullopt;
+}
+
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> row(right.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -120,6 +133,8 @@ SettingValue find_value(const SettingSpec& spec, const SettingSources& sources,
     return {&spec, *secret, Source::credentials};
   if (auto secret = find_secret(sources.secrets_dir, spec.name))
     return {&spec, *secret, Source::run_secrets};
+  if (auto secret = find_stored_credential(sources.credential_store, spec.name))
+    return {&spec, *secret, Source::credential_store};
   const auto written = file.find(spec.name);
   if (written != file.end() && !written->second.empty())
     return {&spec, written->second, Source::settings_file};
@@ -138,6 +153,8 @@ const char* describe(Source source) {
       return "credentials directory";
     case Source::run_secrets:
       return "/run/secrets";
+    case Source::credential_store:
+      return "/etc/daiv-sandbox/credentials";
     case Source::settings_file:
       return "/etc/daiv-sandbox/daiv-sandbox.env";
   }

@@ -42,6 +42,7 @@ struct Settings {
   std::string state_dir;
   std::string runtime_dir;
   std::string user;
+  std::string broker_socket;
   std::uint32_t uid_start{};
   std::uint32_t uid_count{};
   std::string cgroup_root;
@@ -110,7 +111,14 @@ struct SettingSpec {
 // All settings, in the order in which they are documented.
 const std::vector<SettingSpec>& settings_table();
 
-enum class Source { built_in, environment, credentials, run_secrets, settings_file };
+enum class Source {
+  built_in,
+  environment,
+  credentials,
+  run_secrets,
+  credential_store,
+  settings_file
+};
 const char* describe(Source source);
 
 struct SettingValue {
@@ -125,6 +133,9 @@ struct SettingSources {
   std::vector<std::string> environment;  // NAME=value, as environ(7)
   std::string credentials_dir;  // empty: none; files named like the setting, whole or in lower case
   std::string secrets_dir = "/run/secrets";
+  // What daiv-sandbox.service loads as credentials, for root's command line beside it: files named
+  // like the setting without its prefix.
+  std::string credential_store = "/etc/daiv-sandbox/credentials";
   std::string settings_file = "/etc/daiv-sandbox/daiv-sandbox.env";
 };
 SettingSources system_setting_sources();

@@ -78,6 +78,10 @@ std::vector<SettingSpec> host_settings() {
       {"DAIV_SANDBOX_USER", "daiv-sandbox", "the name of a user of this host",
        "The user that the daemon runs as once the broker is started.", Secrecy::open,
        text_of(&S::user)},
+      {"DAIV_SANDBOX_BROKER_SOCKET", "", a_path,
+       "Where a broker that is a unit of its own listens; the daemon is then started as its user "
+       "and never root. Without it serve starts the broker.",
+       Secrecy::open, path_of(&S::broker_socket)},
       {"DAIV_SANDBOX_UID_START", "1879048192", "a uid from 65536 to 4294901760",
        "First of the host uids given to sandboxes; nothing else on the host may use them.",
        Secrecy::open, number_of(&S::uid_start, first_uid, last_uid)},
@@ -85,8 +89,10 @@ std::vector<SettingSpec> host_settings() {
        "How many ranges of 65,536 uids begin there: one for the images, one for each session.",
        Secrecy::open, number_of(&S::uid_count, 2, 32768)},
       {"DAIV_SANDBOX_CGROUP_ROOT", "", "an absolute path below the cgroup2 mount",
-       "The cgroup below which sessions get theirs; by default found by itself.", Secrecy::open,
-       path_of(&S::cgroup_root)},
+       "The cgroup below which sessions get theirs; by default that of "
+       "daiv-sandbox-sessions.service "
+       "where it runs, else daiv-sandbox below the cgroup2 mount.",
+       Secrecy::open, path_of(&S::cgroup_root)},
       {"DAIV_SANDBOX_RUNTIME", "runc", "runc or runsc",
        "runc is the native runtime of this daemon; runsc is not available and stops the start.",
        Secrecy::open,

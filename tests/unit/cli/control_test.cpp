@@ -24,6 +24,7 @@ struct ControlTest : testing::Test {
   ControlTest() {
     std::string name = (fs::temp_directory_path() / "daiv-control.XXXXXX").string();
     directory = ::mkdtemp(name.data());
+    fs::create_directory(fs::path(control_socket_path(directory)).parent_path());
   }
   ~ControlTest() override {
     server.reset();

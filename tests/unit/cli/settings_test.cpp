@@ -20,6 +20,7 @@ struct SettingsTest : testing::Test {
     std::string name = (fs::temp_directory_path() / "daiv-settings.XXXXXX").string();
     directory = ::mkdtemp(name.data());
     sources.secrets_dir = directory + "/secrets";
+    sources.credential_store = directory + "/store";
     sources.credentials_dir = directory + "/credentials";
     sources.settings_file = directory + "/daiv-sandbox.env";
     fs::create_directory(sources.secrets_dir);
@@ -69,6 +70,15 @@ TEST_F(SettingsTest, TheEnvironmentWinsThenCredentialsThenSecretsThenTheFile) {
   EXPECT_EQ(api_key(), "credential");
   sources.environment = {"DAIV_SANDBOX_API_KEY=environment", "OTHER=x"};
   EXPECT_EQ(api_key(), "environment");
+}
+
+TEST_F(SettingsTest, TheCredentialStoreHasNamesWithoutPrefixAndBeatsTheFileAlone) {
+  fs::create_directory(sources.credential_store);
+  write(sources.credential_store + "/API_KEY", "stored\n");
+  write(sources.settings_file, "DAIV_SANDBOX_API_KEY=file\n");
+  EXPECT_EQ(api_key(), "stored");
+  write(sources.secrets_dir + "/DAIV_SANDBOX_API_KEY", "secret\n");
+  EXPECT_EQ(api_key(), "secret");
 }
 
 TEST_F(SettingsTest, AnEmptyValueCountsAsUnset) {
