@@ -25,7 +25,7 @@ Result = collections.namedtuple("Result", "part name outcome text")  # outcome: 
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
 DEFAULT_PARTS = ["dependencies", "integration", "contract", "asan", "attack", "fuzz"]
-FULL_PARTS = [*DEFAULT_PARTS, "unit", "clang", "asan-integration", "tsan", "soak"]
+FULL_PARTS = [*DEFAULT_PARTS, "package", "unit", "clang", "asan-integration", "tsan", "soak"]
 
 UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
@@ -129,10 +129,13 @@ def dependencies(options):
 
 
 def run_pytest(part, directory, *arguments):
+    yield from report_pytest(part, ROOT / "tests/integration", f"--build={directory}", *arguments)
+
+
+def report_pytest(part, *arguments):
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "report.xml")
-        command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-q", ROOT / "tests/integration", f"--build={directory}",
-                   f"--junitxml={report}", *arguments]
+        command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-q", f"--junitxml={report}", *arguments]
         try:
             code = subprocess.run(command, timeout=INTEGRATION_TIMEOUT, stdout=sys.stderr).returncode
         except subprocess.TimeoutExpired:
@@ -172,6 +175,11 @@ def attack(options):
         if test["name"] == "unit-attack":
             yield from run_gtest("attack", test)
     yield from run_pytest("attack", options.build, f"--attack-build={directory}", "-k", "test_past_holes")
+
+
+def package(_options):
+    """The .deb, made from the objects of the release tree, in a root of a fresh Debian."""
+    yield from report_pytest("package", ROOT / "tests/package")
 
 
 def soak(options):
@@ -268,7 +276,7 @@ def fuzz(options):
         yield from pool.map(lambda program: fuzz_one(program, options.fuzz_seconds), programs)
 
 
-PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan, "attack": attack,
+PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan, "attack": attack, "package": package,
          "fuzz": fuzz, "clang": clang, "asan-integration": asan_integration, "tsan": tsan, "soak": soak}
 
 

@@ -1,0 +1,80 @@
+"""The package, built from the tree's own objects, and a root of a fresh Debian to install it in."""
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "roots"
+
+
+def pytest_configure(config):
+    if os.geteuid() != 0:
+        raise pytest.UsageError("these tests need root: sudo ./dev test")
+
+
+@pytest.fixture(scope="session")
+def package():
+    """The path of the .deb."""
+    done = subprocess.run([ROOT / "dev", "package"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stderr[-8000:]
+    return pathlib.Path(done.stdout.split()[-1])
+
+
+def dependencies(package):
+    """The names of the packages that PACKAGE wants, of alternatives the first."""
+    field = subprocess.run(["dpkg-deb", "--field", package, "Pre-Depends", "Depends"], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    names = (re.match(r"\s*([a-z0-9.+-]+)", part) for line in field.splitlines() for part in line.partition(":")[2].split(","))
+    return sorted({match.group(1) for match in names if match})
+
+
+def base(suite, packages):
+    """A tar of SUITE with PACKAGES, made once."""
+    key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
+    path = CACHE / f"{suite}-{key}.tar"
+    if not path.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        mirror = os.environ.get("DAIV_SANDBOX_TEST_MIRROR")
+        unfinished = path.with_suffix(".unfinished.tar")
+        subprocess.run(["mmdebstrap", "--variant=minbase", "--quiet", "--include=" + ",".join(packages), suite, unfinished,
+                        *([mirror] if mirror else [])], check=True)
+        unfinished.rename(path)
+    return path
+
+
+class Root:
+    """A root directory. Commands run in mount and pid namespaces of their own, with /proc and without a network."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def run(self, *command, check=True):
+        script = 'mount -t proc proc "$0/proc" && mount --bind /dev "$0/dev" && exec chroot "$0" "$@"'
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(["unshare", "--mount", "--pid", "--net", "--fork", "sh", "-c", script, self.path, *command],
+                              env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
+                              stdin=subprocess.DEVNULL)
+        assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}"
+        return done
+
+    def file(self, path):
+        return self.path / path.lstrip("/")
+
+    def bring(self, package):
+        """PACKAGE's path inside, where it is copied to."""
+        target = self.file("/root") / package.name
+        target.write_bytes(package.read_bytes())
+        return f"/root/{package.name}"
+
+
+@pytest.fixture
+def root(package, tmp_path):
+    archive = base("bookworm", dependencies(package))
+    path = tmp_path / "root"
+    path.mkdir()
+    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", archive], check=True)
+    return Root(path)
