@@ -12,7 +12,14 @@ namespace daiv::os {
 UniqueFd clone_mount(const UniqueFd& directory, const std::string& path) {
   const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
                          (path.empty() ? AT_EMPTY_PATH : 0U);
-  return UniqueFd(check(::open_tree(directory.get(), path.c_str(), flags), "open_tree", path));
+  UniqueFd mount(check(::open_tree(directory.get(), path.c_str(), flags), "open_tree", path));
+  // A copy of a shared mount is its peer (mount_namespaces(7)): what is mounted below it, in
+  // whichever namespace, would be mounted on the host as well, and pivot_root(2) refuses it.
+  mount_attr attributes{};
+  attributes.propagation = MS_PRIVATE;
+  check(::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes),
+        "mount_setattr", "private");
+  return mount;
 }
 
 void set_id_map(const UniqueFd& mount, const UniqueFd& user_namespace) {

@@ -11,7 +11,7 @@
 // Oldest kernel: 5.12. Everything throws os::Error.
 namespace daiv::os {
 
-// A detached copy of the mount that `path` below `directory` lies on, with `path` as its root;
+// A detached and private copy of the mount that `path` below `directory` lies on, with `path` as its root;
 // without the mounts on it. An empty path means `directory` itself. Symlinks at the end of `path`
 // are not followed.
 UniqueFd clone_mount(const UniqueFd& directory, const std::string& path);
