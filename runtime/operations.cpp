@@ -161,7 +161,7 @@ Outcome Operations::act(const ListSandboxes&, std::vector<os::UniqueFd>) {
   std::map<std::string, SandboxEntry> entries;
   for (const std::string& session : sessions_.list()) entries[session].has_writable_layer = true;
   for (const std::string& session : sessions_.list_networks()) entries[session];
-  for (const std::string& session : backend_.list())
+  for (const std::string& session : list_cgroups())
     entries[session].running = backend_.is_running(session);
   Inventory inventory;
   for (auto& [session, entry] : entries) {
@@ -209,14 +209,26 @@ void Operations::keep_house() {
   layers_.flush();
 }
 
+// Those of other daemons below the same root left out. Claims are read last: a session has its
+// claim before its cgroup, and longer.
+std::vector<std::string> Operations::list_cgroups() const {
+  std::vector<std::string> found = backend_.list();
+  const std::vector<std::string> foreign = sessions_.list_foreign();
+  std::erase_if(found, [&](const std::string& session) {
+    return std::ranges::find(foreign, session) != foreign.end();
+  });
+  return found;
+}
+
 void Operations::recover() {
   layers_.recover();
   sessions_.renew_claims();
   for (const std::string& session : sessions_.list())
     if (!find_running(session)) clean_up(session);
   // A cgroup without a directory of its session has no owner.
+  const std::vector<std::string> found = list_cgroups();
   const std::vector<std::string> known = sessions_.list();
-  for (const std::string& session : backend_.list())
+  for (const std::string& session : found)
     if (is_session_id(session) && std::ranges::find(known, session) == known.end()) end(session);
   for (const std::string& session : sessions_.list_networks())
     if (std::ranges::find(known, session) == known.end()) sessions_.release_network(session);

@@ -35,6 +35,7 @@ public:
   void recover();
 
 private:
+  [[nodiscard]] std::vector<std::string> list_cgroups() const;
   Outcome act(const CreateSandbox& request, std::vector<os::UniqueFd> fds);
   Outcome act(const KillSandbox& request, std::vector<os::UniqueFd> fds);
   Outcome act(const RemoveSandbox& request, std::vector<os::UniqueFd> fds);

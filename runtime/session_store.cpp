@@ -79,7 +79,18 @@ SessionStore::SessionStore(const BrokerOptions& options)
       trash_(open_or_make(options.state_dir + "/trash", 0700)),
       sockets_(open_or_make(sockets_path_, 0711)),
       claims_(open_or_make(options.claims_dir, 0700)),
-      networks_(open_or_make(networks_path_, 0700)) {}
+      networks_(open_or_make(networks_path_, 0700)) {
+  claim_for_layers(options);
+}
+
+// Layers have the first range, which no session of another daemon may get. Daemons may share it:
+// nothing runs under these uids, and each keeps its layers behind a directory of root's.
+void SessionStore::claim_for_layers(const BrokerOptions& options) {
+  const std::string name = claim_name(options.ranges.start);
+  const std::string own = options.state_dir + "/layers";
+  if (::symlinkat(own.c_str(), claims_.get(), name.c_str()) != 0 && errno != EEXIST)
+    os::throw_errno("symlinkat", name);
+}
 
 std::optional<std::uint32_t> SessionStore::find_uid_base(const std::string& session) const {
   struct stat status{};
@@ -108,6 +119,14 @@ bool SessionStore::claim(const std::string& session, std::uint32_t uid_base) {
   os::throw_errno("symlinkat", name);
 }
 
+// A claim is void until the session's directory is there, and another daemon may have taken the
+// range meanwhile; once it is there, nobody can any more.
+bool SessionStore::confirm_claim(const std::string& session, std::uint32_t uid_base) const {
+  const os::UniqueFd lock = os::open_at(claims_, ".", O_RDONLY | O_DIRECTORY);
+  os::check(os::retry_eintr([&] { return ::flock(lock.get(), LOCK_EX); }), "flock", "claims");
+  return find_link(claims_, claim_name(uid_base)) == sessions_path_ + "/" + session;
+}
+
 void SessionStore::release_claim(const std::string& session, std::uint32_t uid_base) {
   const std::string name = claim_name(uid_base);
   if (find_link(claims_, name) == sessions_path_ + "/" + session)
@@ -119,14 +138,16 @@ std::expected<os::UniqueFd, Failed> SessionStore::open(const std::string& sessio
   const auto earlier = find_uid_base(session);
   if (earlier && *earlier != uid_base)
     return std::unexpected(Failed{Failure::invalid, "the session has another range of uids"});
-  if (!claim(session, uid_base)) {
+  const auto taken = [uid_base] {
     return std::unexpected(
         Failed{Failure::range_taken,
                fmt::format("the uids from {} on belong to another session", uid_base)});
-  }
+  };
+  if (!claim(session, uid_base)) return taken();
   // The session's root must pass through this directory while it mounts; /…/sessions keeps
   // everybody else out.
   make_directory(sessions_, session, 0711, {});
+  if (!confirm_claim(session, uid_base)) return taken();
   os::UniqueFd directory = os::open_at(sessions_, session, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   const Owner owner{uid_base, uid_base};
   make_directory(directory, "upper", 0755, owner);
@@ -200,6 +221,17 @@ void SessionStore::discard_unfinished(const std::string& session) {
 }
 
 std::vector<std::string> SessionStore::list() const { return list_directories(sessions_); }
+
+std::vector<std::string> SessionStore::list_foreign() const {
+  std::vector<std::string> names;
+  for (const std::string& claim : list_entries(claims_)) {
+    const auto holder = find_link(claims_, claim);
+    if (!holder || !exists(*holder)) continue;
+    const auto slash = holder->rfind('/');
+    if (holder->substr(0, slash) != sessions_path_) names.push_back(holder->substr(slash + 1));
+  }
+  return names;
+}
 
 void SessionStore::renew_claims() {
   for (const std::string& session : list())

@@ -55,12 +55,17 @@ public:
   void discard_unfinished(const std::string& session);
   // Names of the sessions that have a directory.
   [[nodiscard]] std::vector<std::string> list() const;
+  // Names of the sessions that other daemons of this host have claims for: their cgroups may lie
+  // beside ours.
+  [[nodiscard]] std::vector<std::string> list_foreign() const;
   // Claims the ranges of all sessions again: the claims are gone after a boot.
   void renew_claims();
 
 private:
   [[nodiscard]] std::optional<std::uint32_t> find_uid_base(const std::string& session) const;
+  void claim_for_layers(const BrokerOptions& options);
   bool claim(const std::string& session, std::uint32_t uid_base);
+  [[nodiscard]] bool confirm_claim(const std::string& session, std::uint32_t uid_base) const;
   void release_claim(const std::string& session, std::uint32_t uid_base);
 
   std::string sessions_path_;
