@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "cli/build_config.hpp"
@@ -14,6 +15,19 @@ namespace {
 // descriptors' files that it may read).
 std::string path_of(const os::UniqueFd& copy, const std::string& path) {
   return copy ? fmt::format("/proc/self/fd/{}", copy.get()) : path;
+}
+
+sessions::SharedSettings plan_sharing(const Settings& settings) {
+  auto url = sessions::redis::parse_url(settings.redis_url);
+  if (!url) throw std::invalid_argument(url.error());  // find_conflicts() has let it through
+  sessions::SharedSettings plan;
+  plan.redis = std::move(*url);
+  plan.identity_file = settings.state_dir + "/front/identity";
+  plan.lock_ttl = settings.session_lock_ttl;
+  plan.lock_refresh = settings.session_lock_refresh;
+  plan.reaper_interval = settings.reaper_interval;
+  plan.running_max_idle = settings.running_session_max_idle;
+  return plan;
 }
 
 }  // namespace
@@ -62,6 +76,7 @@ sessions::SessionSettings plan_session_settings(const Settings& settings) {
   plan.reaping.grace = settings.session_grace;
   plan.reaping.max_stopped = settings.max_stopped_sessions;
   plan.reaping.running_max_idle = settings.running_session_max_idle;
+  if (!settings.redis_url.empty()) plan.shared = plan_sharing(settings);
   return plan;
 }
 

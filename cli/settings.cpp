@@ -14,6 +14,7 @@
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "sentry/dsn.hpp"
+#include "sessions/redis/url.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -206,10 +207,12 @@ std::vector<std::string> find_conflicts(const Settings& settings) {
         "fall back silently");
   }
   if (!settings.redis_url.empty()) {
-    conflicts.emplace_back(
-        "DAIV_SANDBOX_REDIS_URL is set, but locks in Redis are not available yet: unset it to run "
-        "one daemon with locks "
-        "in process");
+    if (const auto url = sessions::redis::parse_url(settings.redis_url); !url)
+      conflicts.push_back("DAIV_SANDBOX_REDIS_URL: " + url.error());
+    if (settings.session_lock_refresh >= settings.session_lock_ttl)
+      conflicts.emplace_back(
+          "DAIV_SANDBOX_SESSION_LOCK_REFRESH_SECONDS must be less than "
+          "DAIV_SANDBOX_SESSION_LOCK_TTL_SECONDS, or locks end while they are held");
   }
   if (settings.tls_cert_file.empty() != settings.tls_key_file.empty()) {
     conflicts.emplace_back(
@@ -227,6 +230,12 @@ std::vector<std::string> find_conflicts(const Settings& settings) {
   if (settings.uid_start + 65536ULL * settings.uid_count > 4294967295ULL) {
     conflicts.emplace_back(
         "DAIV_SANDBOX_UID_START and DAIV_SANDBOX_UID_COUNT: the ranges pass the highest uid");
+  }
+  if (settings.uid_start % 65536 != 0) {
+    conflicts.emplace_back(
+        "DAIV_SANDBOX_UID_START must be a multiple of 65536, or ranges could overlap those of "
+        "another "
+        "daemon");
   }
   return conflicts;
 }

@@ -152,8 +152,10 @@ std::vector<SettingSpec> operation_settings() {
 
 std::vector<SettingSpec> session_settings() {
   return {
-      {"DAIV_SANDBOX_REDIS_URL", "", "a redis:// URL",
-       "Locks shared by several daemons. Not available yet: the start is refused where it is set.",
+      {"DAIV_SANDBOX_REDIS_URL", "", "a redis:// or rediss:// URL",
+       "Where locks and use times of sessions are shared with other daemons (docs/redis.md); in "
+       "this "
+       "process alone where it is not set.",
        Secrecy::secret, text_of(&S::redis_url)},
       {"DAIV_SANDBOX_SESSION_LOCK_TTL_SECONDS", "900", "seconds, 1 or more",
        "Life of a lock in Redis.", Secrecy::open, seconds_of(&S::session_lock_ttl, 1)},

@@ -3,7 +3,11 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "sessions/native_sessions.hpp"
+#include "sessions/session_lease.hpp"
 
 namespace asio = boost::asio;
 
@@ -23,6 +27,7 @@ asio::awaitable<void> NativeSessions::shut_down() {
     spdlog::warn("event=tidy_failed error=\"{}\"", error.what());
   }
   co_await store_.shut_down();
+  if (shared_) co_await shared_->shut_down();
 }
 
 asio::awaitable<void> NativeSessions::reap_forever() {
@@ -42,6 +47,19 @@ asio::awaitable<void> NativeSessions::reap_forever() {
 }
 
 asio::awaitable<void> NativeSessions::reap() {
+  if (!shared_) {
+    co_await sweep();
+    co_return;
+  }
+  const std::optional<SharedSessions::Turn> lead = co_await shared_->lead();
+  if (lead) {
+    co_await sweep();
+  } else {
+    spdlog::info("event=sweep_left_out reason=\"other daemons sweep all the time\"");
+  }
+}
+
+asio::awaitable<void> NativeSessions::sweep() {
   const auto sessions = store_.all();
   std::vector<ReaperView> views;
   for (const auto& session : sessions) {
@@ -51,14 +69,45 @@ asio::awaitable<void> NativeSessions::reap() {
   const Time begin = store_.now();
   const std::vector<Removal> plan = plan_reaping(views, settings_.reaping, begin);
   for (const Removal& removal : plan) {
-    const auto session = store_.find(removal.id);
-    if (!session) continue;
-    // An operation may have come since the plan was made; then it is in use again and stays.
-    const auto hold = session->lock.try_acquire();
-    if (!hold || session->record.last_used > begin) continue;
-    spdlog::info("session={} event=reaped reason=\"{}\"", removal.id, removal.reason);
-    co_await store_.remove(session);
+    try {
+      co_await reap_session(removal, begin);
+    } catch (const boost::system::system_error&) {
+      throw;                                 // its own cancellation
+    } catch (const std::exception& error) {  // the others are reaped all the same
+      spdlog::error("session={} event=reaping_failed error=\"{}\"", removal.id, error.what());
+    }
   }
+}
+
+// An operation may have come since the plan was made, here or at another daemon: then the session
+// is in use and stays.
+asio::awaitable<void> NativeSessions::reap_session(Removal removal, Time begin) {
+  const auto session = store_.find(removal.id);
+  if (!session) co_return;
+  auto hold = session->lock.try_acquire();
+  if (!hold || session->record.last_used > begin) co_return;
+  if (!shared_) {
+    co_await remove_reaped(session, std::move(removal.reason));
+    co_return;
+  }
+  std::optional<SharedSessions::Turn> turn =
+      co_await shared_->take_turn(removal.id, std::chrono::milliseconds(0));
+  if (!turn) co_return;
+  turn->keep(std::make_shared<LocalTurn>(session, std::move(*hold)));
+  const std::optional<Time> used = co_await shared_->last_use(removal.id);
+  // Whole seconds are told.
+  if (used && *used > session->record.last_used + std::chrono::seconds(1)) {
+    session->record.last_used = std::min(*used, store_.now());  // the next sweep plans with it
+    co_return;
+  }
+  co_await remove_reaped(session, std::move(removal.reason));
+  shared_->forget(removal.id);
+}
+
+asio::awaitable<void> NativeSessions::remove_reaped(std::shared_ptr<Session> session,
+                                                    std::string reason) {
+  spdlog::info("session={} event=reaped reason=\"{}\"", session->record.id, reason);
+  co_await store_.remove(std::move(session));
 }
 
 }  // namespace daiv::sessions

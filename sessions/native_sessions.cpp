@@ -48,6 +48,8 @@ NativeSessions::NativeSessions(SessionSettings settings, SandboxHost& host, Imag
       pool_(pool),
       pull_pool_(pull_pool),
       store_(settings_.store, host, executor, pool, std::move(clock)),
+      shared_(settings_.shared ? std::make_unique<SharedSessions>(*settings_.shared, executor)
+                               : nullptr),
       background_(executor) {}
 
 NativeSessions::~NativeSessions() = default;
@@ -79,8 +81,11 @@ asio::awaitable<std::string> NativeSessions::create_or_undo(CreateOptions option
   co_await asio::this_coro::throw_if_cancelled(false);
   std::string id = co_await translated(create_from_image(std::move(options)));
   const auto state = co_await asio::this_coro::cancellation_state;
-  if (state.cancelled() == asio::cancellation_type::none) co_return id;
   const auto session = store_.find(id);
+  if (state.cancelled() == asio::cancellation_type::none) {
+    if (session) note_use(*session);
+    co_return id;
+  }
   if (session) co_await store_.remove(session);
   throw boost::system::system_error(asio::error::operation_aborted);
 }
@@ -113,21 +118,35 @@ asio::awaitable<std::shared_ptr<SessionLease>> NativeSessions::enter(std::string
   std::shared_ptr<Session> session = store_.find(id);
   if (!session)
     throw SessionError(SessionFailure::not_found, "Session not found or already closed");
+  const auto end = std::chrono::steady_clock::now() + settings_.lock_wait;
   auto hold = co_await session->lock.acquire(settings_.lock_wait);
   if (!hold) throw SessionError(SessionFailure::busy, "Session is busy");
-  auto lease = std::make_shared<SessionLease>(store_, std::move(session), std::move(*hold));
+  auto lease =
+      std::make_shared<SessionLease>(store_, shared_.get(), std::move(session), std::move(*hold));
   // It may have been removed while this operation waited.
   if (lease->session()->presence == Session::Presence::removed) {
     throw SessionError(SessionFailure::not_found, "Session not found or already closed");
   }
+  if (!shared_) co_return lease;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max(
+      std::chrono::steady_clock::duration::zero(), end - std::chrono::steady_clock::now()));
+  std::optional<SharedSessions::Turn> turn =
+      co_await shared_->take_turn(lease->session()->record.id, left);
+  if (!turn) throw SessionError(SessionFailure::busy, "Session is busy");
+  lease->hold(std::move(*turn));
   co_return lease;
+}
+
+void NativeSessions::note_use(Session& session) {
+  session.record.last_used = store_.now();
+  if (shared_) shared_->note_use(session.record.id, session.record.last_used);
 }
 
 asio::awaitable<bool> NativeSessions::touch(std::string id) {
   const auto session = store_.find(id);
   if (!session) co_return false;
   if (session->phase == Phase::running) {  // nothing to change, so nothing to wait for
-    session->record.last_used = store_.now();
+    note_use(*session);
     co_return true;
   }
   std::shared_ptr<SessionLease> lease;
@@ -228,6 +247,7 @@ bool NativeSessions::offers_egress() const { return store_.egress().gate != null
 asio::awaitable<EgressUpdate> NativeSessions::update_egress(std::string id, EgressPolicy policy) {
   const std::shared_ptr<Session> session = store_.find(id);
   if (!session) throw SessionError(SessionFailure::not_found, "Session not found");
+  note_use(*session);
   EgressUpdate update = co_await translated(store_.update_egress(session, std::move(policy)));
   co_return update;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "sessions/reaper_plan.hpp"
 #include "sessions/session_service.hpp"
 #include "sessions/session_store.hpp"
+#include "sessions/shared_sessions.hpp"
 #include "sessions/task_group.hpp"
 
 namespace daiv::sessions {
@@ -36,6 +38,7 @@ struct SessionSettings {
   enum class Reaper { on, off } reaper = Reaper::on;
   std::chrono::seconds reaper_interval{600};
   ReaperSettings reaping;
+  std::optional<SharedSettings> shared;  // empty: locks in this process alone
 };
 
 // Finds an image, pulling it where it is missing; blocks. Throws images::ImageError.
@@ -84,6 +87,7 @@ private:
   boost::asio::awaitable<std::string> create_or_undo(CreateOptions options);
   boost::asio::awaitable<std::string> create_from_image(CreateOptions options);
   boost::asio::awaitable<std::shared_ptr<SessionLease>> enter(std::string id);
+  void note_use(Session& session);
   boost::asio::awaitable<AgentConnection> open_agent(std::shared_ptr<Session> session);
   boost::asio::awaitable<std::vector<CommandResult>> run_commands(std::shared_ptr<Session> session,
                                                                   RunOptions options);
@@ -91,12 +95,16 @@ private:
                                                   std::string request);
   boost::asio::awaitable<SeedStream> open_seed(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> reap_forever();
+  boost::asio::awaitable<void> sweep();
+  boost::asio::awaitable<void> reap_session(Removal removal, Time begin);
+  boost::asio::awaitable<void> remove_reaped(std::shared_ptr<Session> session, std::string reason);
 
   SessionSettings settings_;
   ImageSource images_;
   boost::asio::thread_pool& pool_;
   boost::asio::thread_pool& pull_pool_;
   SessionStore store_;
+  std::unique_ptr<SharedSessions> shared_;  // empty: not shared
   TaskGroup background_;
 };
 

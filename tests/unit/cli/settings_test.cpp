@@ -132,9 +132,10 @@ TEST_F(SettingsTest, ConflictsStopTheStart) {
   EXPECT_TRUE(conflicts({key}).empty());
   EXPECT_EQ(conflicts({}).size(), 1U) << "no key";
   for (const char* setting :
-       {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=redis://x",
+       {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=http://x",
         "DAIV_SANDBOX_TLS_CERT_FILE=/x", "DAIV_SANDBOX_EGRESS_CA_CERT_FILE=/x",
-        "DAIV_SANDBOX_UID_START=4294901760"}) {
+        "DAIV_SANDBOX_UID_START=4294901760", "DAIV_SANDBOX_UID_START=1879048193",
+        "DAIV_SANDBOX_REDIS_URL=redis://:p@x/name"}) {
     EXPECT_EQ(conflicts({key, setting}).size(), 1U) << setting;
   }
 }
