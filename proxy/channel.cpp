@@ -316,6 +316,15 @@ void Channel::cut() noexcept {
   socket_.cancel(ignored);  // a connect in progress is no stream yet and does not see the shutdown
 }
 
+Protocol Channel::protocol() const noexcept {
+  if (!ssl_) return Protocol::http1;
+  const unsigned char* name = nullptr;
+  unsigned size = 0;
+  ::SSL_get0_alpn_selected(ssl_.get(), &name, &size);
+  const bool is_http2 = size == 2 && name[0] == 'h' && name[1] == '2';
+  return is_http2 ? Protocol::http2 : Protocol::http1;
+}
+
 bool Channel::is_stale() {
   char byte = 0;
   const Transfer got = try_read(&byte, 1);

@@ -47,6 +47,9 @@ struct Transfer {
   std::size_t bytes = 0;
 };
 
+// What is spoken inside TLS, as ALPN settled it; without ALPN it is HTTP/1.
+enum class Protocol { http1, http2 };
+
 enum class Wake { ready, timeout, cut, failed };
 
 enum class ReadEnd { data, end, truncated, timeout, failed };
@@ -103,6 +106,7 @@ public:
   // Whether the peer has closed or sent something that nobody asked for.
   bool is_stale();
 
+  [[nodiscard]] Protocol protocol() const noexcept;
   [[nodiscard]] bool is_tls() const noexcept { return ssl_ != nullptr; }
   [[nodiscard]] boost::asio::ip::tcp::socket& socket() noexcept { return socket_; }
   [[nodiscard]] ChannelSet& set() noexcept { return set_; }

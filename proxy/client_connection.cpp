@@ -231,8 +231,8 @@ private:
 
   asio::awaitable<Next> open_tunnel(Authority authority, std::shared_ptr<const Policy> policy,
                                     ConnectVerdict verdict) {
-    auto upstream =
-        co_await dial(client_.core, client_.session, authority, Scheme::http, verdict.rule);
+    auto upstream = co_await dial(client_.core, client_.session, authority, Scheme::http,
+                                  verdict.rule, Protocols::http1);
     // A policy that came meanwhile holds.
     const bool is_judged = policy == session_.policy || is_still_open(authority, upstream);
     if (!upstream || !is_judged) {

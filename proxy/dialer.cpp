@@ -63,7 +63,7 @@ public:
         rule_(rule),
         until_(steady_clock::now() + core.settings.timeouts.dial) {}
 
-  asio::awaitable<std::expected<Upstream, DialFault>> run(Scheme scheme) {
+  asio::awaitable<std::expected<Upstream, DialFault>> run(Scheme scheme, Protocols protocols) {
     Lookup lookup = co_await core_.resolver.resolve(authority_.host, until_);
     if (!lookup) {
       const bool timed_out = lookup.error().kind == LookupFault::Kind::timed_out;
@@ -74,10 +74,11 @@ public:
     auto upstream = co_await connect_any(std::move(*endpoints));
     if (!upstream || scheme == Scheme::http) co_return upstream;
     upstream->scheme = Scheme::https;
-    SslPtr ssl = session_.upstream_tls.make(authority_.host, authority_.port);
+    SslPtr ssl = session_.upstream_tls.make(authority_.host, authority_.port, protocols);
     Channel& channel = *upstream->channel;
     const std::string fault =
         co_await channel.handshake(std::move(ssl), std::string(), time_left());
+    upstream->protocol = channel.protocol();
     if (fault.empty()) co_return upstream;
     const int status = steady_clock::now() >= until_ ? 504 : 502;
     co_return std::unexpected(
@@ -125,7 +126,8 @@ private:
       Channel& opened = **channel;
       const error_code error = co_await opened.connect(endpoint, limit);
       if (!error) {
-        Upstream upstream{authority_, Scheme::http, {}, endpoint.address(), {}, {}, false};
+        Upstream upstream{authority_, Scheme::http, {},    endpoint.address(),
+                          {},         {},           false, Protocol::http1};
         upstream.channel = std::move(*channel);
         co_return upstream;
       }
@@ -175,9 +177,9 @@ AddressVerdict judge(const ProxyCore& core, const ip::address& address, const Ru
 asio::awaitable<std::expected<Upstream, DialFault>> dial(std::shared_ptr<ProxyCore> core,
                                                          std::shared_ptr<ProxiedSession> session,
                                                          Authority authority, Scheme scheme,
-                                                         const Rule* rule) {
+                                                         const Rule* rule, Protocols protocols) {
   Dialer dialer(*core, *session, std::move(authority), rule);
-  auto upstream = co_await dialer.run(scheme);
+  auto upstream = co_await dialer.run(scheme, protocols);
   co_return upstream;
 }
 

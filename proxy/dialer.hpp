@@ -19,6 +19,7 @@ struct Upstream {
   std::unique_ptr<Channel> channel;
   std::string received;
   bool used = false;  // for a whole exchange
+  Protocol protocol = Protocol::http1;
 };
 
 // Why no connection was made: the answer's status (403, 502 or 504) and a text for a person.
@@ -28,10 +29,11 @@ struct DialFault {
 };
 
 // Connects to `authority`: looks the name up, judges every address under `rule` (null: the
-// default), tries those that may be connected to in order, and for https verifies the origin.
+// default), tries those that may be connected to in order, and for https verifies the origin and
+// lets it choose among `protocols`.
 // Borrows `rule` until it returns.
 boost::asio::awaitable<std::expected<Upstream, DialFault>> dial(
     std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session, Authority authority,
-    Scheme scheme, const Rule* rule);
+    Scheme scheme, const Rule* rule, Protocols protocols);
 
 }  // namespace daiv::proxy

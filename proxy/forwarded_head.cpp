@@ -96,11 +96,13 @@ ResponseHead plan_response(ResponseHead head, Upgrade upgrade, int client_minor_
   return head;
 }
 
+bool is_idempotent(std::string_view method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "PUT" ||
+         method == "DELETE";
+}
+
 bool is_sendable(const Secret& secret) {
-  return is_token(secret.header) && std::ranges::all_of(secret.value, [](char c) {
-           const auto byte = static_cast<unsigned char>(c);
-           return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-         });
+  return is_token(secret.header) && is_field_value(secret.value);
 }
 
 }  // namespace daiv::proxy

@@ -31,6 +31,9 @@ enum class Persistence { keep, close };
 ResponseHead plan_response(ResponseHead head, Upgrade upgrade, int client_minor_version,
                            Persistence persistence);
 
+// RFC 9110 §9.2.2; only these are sent again when a kept connection turns out to be closed.
+bool is_idempotent(std::string_view method);
+
 // Whether a secret can be a field at all: its name a token, its value without control characters.
 bool is_sendable(const Secret& secret);
 

@@ -131,12 +131,15 @@ std::string make_chunk(std::string_view data) {
   return fmt::format("{:x}\r\n{}\r\n", data.size(), data);
 }
 
+bool is_forbidden_trailer(std::string_view name) {
+  return std::ranges::any_of(forbidden_trailers,
+                             [&](const char* other) { return equals_ignoring_case(name, other); });
+}
+
 std::string make_last_chunk(const std::vector<Field>& trailers) {
   std::string text = "0\r\n";
   for (const auto& [name, value] : trailers) {
-    const bool forbidden = std::ranges::any_of(
-        forbidden_trailers, [&](const char* other) { return equals_ignoring_case(name, other); });
-    if (!forbidden) text += fmt::format("{}: {}\r\n", name, value);
+    if (!is_forbidden_trailer(name)) text += fmt::format("{}: {}\r\n", name, value);
   }
   return text + "\r\n";
 }

@@ -47,8 +47,10 @@ private:
 // One chunk; `data` must not be empty, since an empty one ends the body.
 std::string make_chunk(std::string_view data);
 
-// The last chunk with the trailers that may be passed on: none that frames, routes or authenticates
-// (RFC 9110 §6.5.1).
+// What frames, routes or authenticates may not be in a trailer (RFC 9110 §6.5.1).
+bool is_forbidden_trailer(std::string_view name);
+
+// The last chunk with the trailers that may be passed on.
 std::string make_last_chunk(const std::vector<Field>& trailers);
 
 }  // namespace daiv::proxy

@@ -19,15 +19,6 @@ bool is_token_char(char c) {  // RFC 9110 §5.6.2
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-// Visible characters, blanks between them and bytes above ASCII; never a control character (RFC
-// 9110 §5.5).
-bool is_value(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-  });
-}
-
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -50,7 +41,7 @@ std::expected<Field, HttpFault> parse_field(std::string_view line) {
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
     return fault("bad header name");
   const auto value = trim(line.substr(colon + 1));
-  if (!is_value(value)) return fault("control character in a header value");
+  if (!is_field_value(value)) return fault("control character in a header value");
   return Field{std::string(line.substr(0, colon)), std::string(value)};
 }
 
@@ -86,7 +77,7 @@ std::expected<ResponseHead, HttpFault> parse_status_line(std::string_view line) 
   if (error != std::errc() || rest != digits.data() + 3 || status < 100) return bad();
   if (line.size() > 12 && line[12] != ' ') return bad();
   const auto reason = line.size() > 13 ? line.substr(13) : std::string_view();
-  if (!is_value(reason)) return bad();
+  if (!is_field_value(reason)) return bad();
   return ResponseHead{status, std::string(reason), *version, {}};
 }
 
@@ -123,6 +114,13 @@ std::string fields_to_text(const std::vector<Field>& fields) {
 
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_token_char);
+}
+
+bool is_field_value(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+  });
 }
 
 std::expected<std::size_t, HttpFault> HeadScanner::scan(std::string_view bytes) {

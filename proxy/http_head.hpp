@@ -83,6 +83,10 @@ void remove_field(std::vector<Field>& fields, std::string_view name);
 
 bool is_token(std::string_view text);
 
+// Visible characters, blanks between them and bytes above ASCII; never a control character (RFC
+// 9110 §5.5).
+bool is_field_value(std::string_view text);
+
 // How a message's body is delimited (RFC 9112 §6.3).
 struct BodyFraming {
   enum class Kind { none, length, chunked, until_close } kind = Kind::none;

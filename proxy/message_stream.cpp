@@ -47,6 +47,23 @@ asio::awaitable<HeadRead> read_head(Channel& channel, std::string& received, Hea
   }
 }
 
+std::string describe_head_end(HeadRead::End end) {
+  switch (end) {
+    case HeadRead::End::head:
+    case HeadRead::End::refused:
+      break;
+    case HeadRead::End::closed:
+      return "the origin closed the connection without an answer";
+    case HeadRead::End::quiet:
+      return "the origin did not answer in time";
+    case HeadRead::End::slow:
+      return "the origin did not finish its answer's head in time";
+    case HeadRead::End::failed:
+      return "the connection to the origin was lost before its answer";
+  }
+  return {};
+}
+
 std::expected<std::string, HttpFault> take_body(std::string& received, BodyReader& reader,
                                                 BodyEncoding encoding,
                                                 const std::string& dropped_trailer) {

@@ -36,6 +36,9 @@ struct HeadLimits {
 boost::asio::awaitable<HeadRead> read_head(Channel& channel, std::string& received,
                                            HeadScanner::Kind kind, HeadLimits limits);
 
+// What an answer's head that did not come is called.
+std::string describe_head_end(HeadRead::End end);
+
 enum class BodyEncoding { identity, chunked };
 
 struct BodyEnd {

@@ -19,136 +19,39 @@ constexpr milliseconds drain_limit{5000};
 
 constexpr std::string_view continue_text = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// RFC 9110 §9.2.2; only these are sent again when a kept connection turns out to be closed.
-bool is_idempotent(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS" || method == "PUT" ||
-         method == "DELETE";
-}
-
-std::string describe_head_end(HeadRead::End end) {
-  switch (end) {
-    case HeadRead::End::head:
-    case HeadRead::End::refused:
-      break;
-    case HeadRead::End::closed:
-      return "the origin closed the connection without an answer";
-    case HeadRead::End::quiet:
-      return "the origin did not answer in time";
-    case HeadRead::End::slow:
-      return "the origin did not finish its answer's head in time";
-    case HeadRead::End::failed:
-      return "the connection to the origin was lost before its answer";
-  }
-  return {};
-}
-
 }  // namespace
 
 asio::awaitable<Next> RequestExchange::run() {
-  decision_.session = session_.id;
-  decision_.kind = Decision::Kind::request;
-  decision_.method = head_.method;
   const Next next = co_await serve();
-  log();
+  judged_.log();
   co_return next;
 }
 
-void RequestExchange::log() {
-  decision_.bytes_up = traffic_.up;
-  decision_.bytes_down = traffic_.down;
-  decision_.duration =
-      std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - started_);
-  ++(decision_.allowed ? core_.counters.requests_allowed : core_.counters.requests_denied);
-  core_.counters.bytes_up += traffic_.up;
-  core_.counters.bytes_down += traffic_.down;
-  if (core_.log) core_.log(decision_);
-}
-
-RequestExchange::Refusal RequestExchange::refuse(int status, std::string reason,
-                                                 std::string rule) const {
-  const std::string where =
-      destination_ ? fmt::format("{} {}:{}", head_.method, destination_->authority.host.in_url(),
-                                 destination_->authority.port)
-                   : head_.method;
-  Answer answer = make_refusal(status, where, reason, rule);
-  return {std::move(answer), std::move(reason)};
-}
-
-RequestExchange::Refusal RequestExchange::refuse_bad(const HttpFault& fault) const {
-  return {make_bad_request(fault.status, fault.text), fault.text};
-}
-
 // All that is known without asking the policy.
-std::optional<RequestExchange::Refusal> RequestExchange::read_request() {
+std::optional<Refusal> RequestExchange::read_request() {
   const auto framing = plan_request_body(head_);
-  if (!framing) return refuse_bad(framing.error());
+  if (!framing) return JudgedRequest::refuse_bad(framing.error());
   framing_ = *framing;
   reader_.emplace(framing_);
   upgrade_ = find_upgrade(head_, framing_);
   awaits_continue_ = expects_continue(head_) && !reader_->done();
-  const auto& tunnel = client_.tunnel;
-  auto destination = tunnel ? find_destination(head_, tunnel->scheme, tunnel->authority.port)
-                            : find_destination(head_, Scheme::http);
-  if (!destination) {
-    if (destination.error().status != 403) return refuse_bad(destination.error());
-    Refusal refusal = refuse(403, destination.error().text);
-    refusal.answer.persistence = Persistence::close;
-    return refusal;
-  }
-  destination_ = std::move(*destination);
-  decision_.host = destination_->authority.host.text();
-  decision_.port = destination_->authority.port;
-  // The tunnel's host was judged and is what is connected to: any other name is a way round.
-  if (tunnel &&
-      (destination_->authority != tunnel->authority || destination_->scheme != tunnel->scheme)) {
-    Refusal refusal =
-        refuse(421, fmt::format("the connection was opened for {}:{}",
-                                tunnel->authority.host.in_url(), tunnel->authority.port));
-    refusal.answer.persistence = Persistence::close;
-    return refusal;
-  }
-  return std::nullopt;
-}
-
-std::optional<RequestExchange::Refusal> RequestExchange::judge_request_now() {
-  const auto& [host, port] = destination_->authority;
-  policy_ = session_.policy;
-  verdict_ = judge_request(*policy_, host, port, head_.method);
-  decision_.rule = verdict_.rule == nullptr ? std::string() : verdict_.rule->host.text();
-  decision_.allowed = false;
-  decision_.injected = verdict_.secret != nullptr;
-  if (!verdict_.allowed)
-    return refuse(403, describe(verdict_.reason, host, head_.method),
-                  suggest_rule(host, head_.method));
-  if (verdict_.secret != nullptr) {
-    if (!is_sendable(*verdict_.secret)) return refuse(403, "the rule's secret is no header field");
-    // It would be in the answer.
-    if (head_.method == "TRACE") return refuse(403, "TRACE would show the credential");
-    if (destination_->scheme == Scheme::http &&
-        core_.settings.plaintext_injection == PlaintextInjection::refused)
-      return refuse(403, "a credential is not sent over plain http");
-  }
-  decision_.allowed = true;
-  decision_.reason = describe(verdict_.reason, host, head_.method);
-  if (verdict_.secret != nullptr && destination_->scheme == Scheme::http)
-    decision_.reason += ", its credential goes over plain http";
-  return std::nullopt;
+  return judged_.locate(head_, client_.tunnel);
 }
 
 asio::awaitable<Next> RequestExchange::serve() {
   std::optional<Refusal> refusal = read_request();
-  if (!refusal) refusal = judge_request_now();
+  if (!refusal) refusal = judged_.judge_now();
   if (!refusal) {
     // Before anything is connected, so that an origin sees nothing of a body that is malformed
     // from its beginning.
     auto taken = take_body(client_.received, *reader_,
                            framing_.kind == BodyFraming::Kind::chunked ? BodyEncoding::chunked
                                                                        : BodyEncoding::identity,
-                           verdict_.secret == nullptr ? std::string() : verdict_.secret->header);
+                           judged_.secret_header());
     if (taken)
       first_body_ = std::move(*taken);
     else
-      refusal = refuse_bad(taken.error());
+      refusal = JudgedRequest::refuse_bad(taken.error());
   }
   if (!refusal) refusal = co_await get_upstream();
   if (refusal) {
@@ -159,44 +62,31 @@ asio::awaitable<Next> RequestExchange::serve() {
   co_return next;
 }
 
-std::string RequestExchange::credential() const {
-  return verdict_.secret == nullptr ? std::string() : verdict_.rule->inject.value_or("");
-}
-
 bool RequestExchange::can_reuse() {
   if (!client_.upstream) return false;
   Upstream& kept = *client_.upstream;
-  return kept.authority == destination_->authority && kept.scheme == destination_->scheme &&
-         kept.credential == credential() && kept.received.empty() &&
-         judge(core_, kept.address, verdict_.rule) == AddressVerdict::allowed &&
-         !kept.channel->is_stale();
+  return judged_.may_use(kept.authority, kept.scheme, kept.credential, kept.address) &&
+         kept.received.empty() && !kept.channel->is_stale();
 }
 
 // A connection that fits the verdict, and the verdict of the policy as it is when there is one.
-asio::awaitable<std::optional<RequestExchange::Refusal>> RequestExchange::get_upstream() {
+asio::awaitable<std::optional<Refusal>> RequestExchange::get_upstream() {
   for (;;) {
     if (can_reuse()) co_return std::nullopt;
     client_.upstream.reset();
-    auto dialled = co_await dial(client_.core, client_.session, destination_->authority,
-                                 destination_->scheme, verdict_.rule);
-    if (!dialled) {
-      const DialFault fault = std::move(dialled.error());
-      decision_.allowed = fault.status != 403;
-      if (fault.status == 403) co_return refuse(403, fault.text);
-      ++core_.counters.upstream_failures;
-      co_return Refusal{make_gateway_error(fault.status, fault.text), fault.text};
-    }
+    auto dialled = co_await judged_.dial_upstream(Protocols::http1);
+    if (!dialled) co_return std::move(dialled.error());
     client_.upstream.emplace(std::move(*dialled));
-    client_.upstream->credential = credential();
-    if (policy_ == session_.policy) co_return std::nullopt;
-    auto refusal = judge_request_now();
+    if (judged_.is_current()) co_return std::nullopt;
+    auto refusal = judged_.judge_now();
     if (refusal) co_return refusal;
   }
 }
 
 asio::awaitable<Next> RequestExchange::forward() {
-  if (verdict_.secret != nullptr) ++core_.counters.injections;
-  const RequestHead planned = plan_request(head_, *destination_, upgrade_, verdict_.secret);
+  if (judged_.secret() != nullptr) ++core_.counters.injections;
+  const RequestHead planned =
+      plan_request(head_, judged_.destination(), upgrade_, judged_.secret());
   std::string request = to_text(planned) + std::exchange(first_body_, {});
   if (reader_->done()) {
     co_await send_all(std::move(request));
@@ -223,7 +113,7 @@ asio::awaitable<void> RequestExchange::send_all(std::string request) {
     const bool sent =
         co_await client_.upstream->channel->write(request, core_.settings.timeouts.body);
     if (sent) {
-      traffic_.up += request.size();
+      judged_.traffic.up += request.size();
       co_await download();
     } else {
       fail(502, "the connection to the origin was lost before its answer");
@@ -247,10 +137,10 @@ asio::awaitable<void> RequestExchange::upload(std::string ready) {
       *reader_,
       *client_.upstream->channel,
       framing_.kind == BodyFraming::Kind::chunked ? BodyEncoding::chunked : BodyEncoding::identity,
-      verdict_.secret == nullptr ? std::string() : verdict_.secret->header,
+      judged_.secret_header(),
       upload_limit_,
       share.piece(),
-      traffic_.up};
+      judged_.traffic.up};
   upload_end_ = co_await pass_body(transfer, std::move(ready));
   // An origin that takes no more may still answer (401, 413); a client that fails has half a
   // request on its way, which must not become a whole one.
@@ -335,7 +225,7 @@ asio::awaitable<void> RequestExchange::pass_response(ResponseHead response) {
     fail(502, framing.error().text);
     co_return;
   }
-  decision_.status = response.status;
+  judged_.decision.status = response.status;
   BodyReader reader(*framing);
   const bool is_chunked = framing->kind == Kind::chunked && head_.minor_version == 1;
   const BodyEncoding encoding = is_chunked ? BodyEncoding::chunked : BodyEncoding::identity;
@@ -373,7 +263,7 @@ asio::awaitable<void> RequestExchange::pass_response(ResponseHead response) {
                         {},
                         core_.settings.timeouts.body,
                         share.piece(),
-                        traffic_.down};
+                        judged_.traffic.down};
   const BodyEnd end = co_await pass_body(transfer, std::move(ready));
   complete_ = end.kind == BodyEnd::Kind::done;
   if (end.kind == BodyEnd::Kind::sink_failed) client_.channel.cut();
@@ -381,17 +271,17 @@ asio::awaitable<void> RequestExchange::pass_response(ResponseHead response) {
 
 asio::awaitable<void> RequestExchange::become_websocket(ResponseHead response) {
   Upstream& upstream = *client_.upstream;
-  decision_.status = 101;
+  judged_.decision.status = 101;
   answered_ = true;
-  const TunnelEntry entry(session_,
-                          OpenTunnel{destination_->authority, head_.method, upstream.address,
-                                     &client_.channel, upstream.channel.get()});
+  const TunnelEntry entry(
+      session_, OpenTunnel{judged_.destination().authority, head_.method, upstream.address,
+                           &client_.channel, upstream.channel.get()});
   // From here on a new policy finds it in the list; one that came before does not.
-  if (policy_ != session_.policy && judge_request_now()) co_return;
+  if (!judged_.is_current() && judged_.judge_now()) co_return;
   std::string first_down =
       to_text(plan_response(std::move(response), Upgrade::websocket, 1, Persistence::keep)) +
       std::exchange(upstream.received, {});
-  Relay relay(client_.channel, *upstream.channel, traffic_, core_.settings.timeouts.tunnel);
+  Relay relay(client_.channel, *upstream.channel, judged_.traffic, core_.settings.timeouts.tunnel);
   co_await relay.run(std::exchange(client_.received, {}), std::move(first_down));
   complete_ = true;
 }
@@ -404,7 +294,7 @@ asio::awaitable<Next> RequestExchange::finish() {
   if (!answered_) {
     client_.upstream.reset();
     if (upload_end_.kind == BodyEnd::Kind::source_refused)
-      failure_ = refuse_bad(upload_end_.fault);
+      failure_ = JudgedRequest::refuse_bad(upload_end_.fault);
     else if (failure_)
       ++core_.counters.upstream_failures;
     if (!failure_ || client_.channel.is_cut()) co_return Next::done;
@@ -417,7 +307,7 @@ asio::awaitable<Next> RequestExchange::finish() {
     boost::system::error_code ignored;
     client_.channel.socket().set_option(asio::socket_base::linger(true, 0), ignored);
     client_.channel.socket().close(ignored);
-    decision_.reason += ", the answer was not whole";
+    judged_.decision.reason += ", the answer was not whole";
     co_return Next::done;
   }
   client_.upstream->used = true;
@@ -429,15 +319,15 @@ asio::awaitable<Next> RequestExchange::finish() {
 }
 
 asio::awaitable<Next> RequestExchange::answer(Refusal refusal) {
-  decision_.status = refusal.answer.status;
-  decision_.reason = std::move(refusal.reason);
+  judged_.decision.status = refusal.answer.status;
+  judged_.decision.reason = std::move(refusal.reason);
   if (!reader_ || awaits_continue_ || framing_.length > max_drained_bytes ||
       !is_persistent(head_.fields, head_.minor_version))
     refusal.answer.persistence = Persistence::close;
   const auto body = head_.method == "HEAD" ? AnswerBody::omitted : AnswerBody::sent;
   const std::string text = to_text(refusal.answer, body);
   const bool sent = co_await client_.channel.write(text, core_.settings.timeouts.body);
-  traffic_.down += text.size();
+  judged_.traffic.down += text.size();
   if (!sent) co_return Next::done;
   if (refusal.answer.persistence == Persistence::close) co_return Next::linger;
   const bool drained = co_await drain_request();

@@ -6,19 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "proxy/answer.hpp"
-#include "proxy/dialer.hpp"
+#include "proxy/judged_request.hpp"
 #include "proxy/message_stream.hpp"
-#include "proxy/proxied_session.hpp"
-#include "proxy/relay.hpp"
 
 namespace daiv::proxy {
-
-// What an opened tunnel is for: every request inside must name it.
-struct TunnelTarget {
-  Authority authority;
-  Scheme scheme = Scheme::http;  // as the client speaks in it
-};
 
 // One client's connection, as its exchanges see it.
 struct ClientState {
@@ -38,26 +29,20 @@ enum class Next { request, linger, done };
 class RequestExchange {
 public:
   RequestExchange(ClientState& client, RequestHead head)
-      : client_(client), core_(*client.core), session_(*client.session), head_(std::move(head)) {}
+      : client_(client),
+        core_(*client.core),
+        session_(*client.session),
+        head_(std::move(head)),
+        judged_(client.core, client.session, head_.method) {}
 
   boost::asio::awaitable<Next> run();
 
 private:
-  // What stands against sending the request.
-  struct Refusal {
-    Answer answer;
-    std::string reason;
-  };
-
   std::optional<Refusal> read_request();
-  std::optional<Refusal> judge_request_now();
-  Refusal refuse(int status, std::string reason, std::string rule = {}) const;
-  Refusal refuse_bad(const HttpFault& fault) const;
 
   boost::asio::awaitable<Next> serve();
   boost::asio::awaitable<std::optional<Refusal>> get_upstream();
   bool can_reuse();
-  std::string credential() const;
 
   boost::asio::awaitable<Next> forward();
   boost::asio::awaitable<void> send_all(std::string request);
@@ -72,22 +57,18 @@ private:
   boost::asio::awaitable<Next> finish();
   boost::asio::awaitable<Next> answer(Refusal refusal);
   boost::asio::awaitable<bool> drain_request();
-  void log();
 
   ClientState& client_;
   ProxyCore& core_;
   ProxiedSession& session_;
   RequestHead head_;
-  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  JudgedRequest judged_;
 
-  std::optional<Destination> destination_;
   BodyFraming framing_;
   std::optional<BodyReader> reader_;  // of the request's body
   std::string first_body_;            // what of it had arrived with the head, framed anew
   Upgrade upgrade_ = Upgrade::none;
-  bool awaits_continue_ = false;          // the client may not send its body unless it is asked to
-  std::shared_ptr<const Policy> policy_;  // the one that judged: verdict_ borrows from it
-  RequestVerdict verdict_;
+  bool awaits_continue_ = false;  // the client may not send its body unless it is asked to
 
   BodyEnd upload_end_;
   std::chrono::milliseconds upload_limit_{0};
@@ -97,8 +78,6 @@ private:
   bool keeps_client_ = true;
   bool keeps_upstream_ = false;
   bool upgraded_ = false;
-  Decision decision_;
-  Traffic traffic_;
 };
 
 }  // namespace daiv::proxy

@@ -13,7 +13,10 @@ namespace {
 
 constexpr std::size_t max_remembered_sessions = 64;
 constexpr std::size_t read_buffer_bytes = 34U << 10;  // two records a read(2)
-constexpr std::array<unsigned char, 9> alpn_http1{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+// Protocol names as ALPN has them (RFC 7301 §3.1), the one that is preferred first.
+constexpr std::array<unsigned char, 12> alpn_names{2,   'h', '2', 8,   'h', 't',
+                                                   't', 'p', '/', '1', '.', '1'};
+constexpr std::size_t alpn_http2_bytes = 3;  // of alpn_names; the rest is HTTP/1.1 alone
 
 // A slot in every SSL for what our callbacks need; they are C functions and get nothing else. The
 // value is a heap string that goes with its SSL.
@@ -53,8 +56,9 @@ int check_server_name(SSL* ssl, int* alert, void*) noexcept {
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* offered, unsigned int offered_size, void*) noexcept {
   unsigned char* chosen = nullptr;
-  const int outcome = ::SSL_select_next_proto(&chosen, out_size, alpn_http1.data(),
-                                              alpn_http1.size(), offered, offered_size);
+  const int outcome = ::SSL_select_next_proto(&chosen, out_size, offered, offered_size,
+                                              alpn_names.data() + alpn_http2_bytes,
+                                              alpn_names.size() - alpn_http2_bytes);
   if (outcome != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;
@@ -120,13 +124,15 @@ UpstreamTls::UpstreamTls(const TrustStore& trust) : context_(make_context(::TLS_
                                    SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   ::SSL_CTX_sess_set_new_cb(context_.get(), take_session);
   require(SSL_CTX_set_app_data(context_.get(), this) == 1, "SSL_CTX_set_app_data");
-  require(::SSL_CTX_set_alpn_protos(context_.get(), alpn_http1.data(), alpn_http1.size()) == 0,
-          "SSL_CTX_set_alpn_protos");
 }
 
-SslPtr UpstreamTls::make(const HostName& host, std::uint16_t port) {
+SslPtr UpstreamTls::make(const HostName& host, std::uint16_t port, Protocols protocols) {
   SslPtr ssl(::SSL_new(context_.get()));
   require(ssl != nullptr, "SSL_new");
+  const std::size_t skipped = protocols == Protocols::http1 ? alpn_http2_bytes : 0;
+  require(::SSL_set_alpn_protos(ssl.get(), alpn_names.data() + skipped,
+                                static_cast<unsigned>(alpn_names.size() - skipped)) == 0,
+          "SSL_set_alpn_protos");
   const std::string key = fmt::format("{}:{}", host.in_url(), port);
   attach(ssl.get(), key);
   if (host.is_address()) {

@@ -11,8 +11,11 @@
 
 namespace daiv::proxy {
 
-// TLS towards a session's clients, 1.2 and 1.3, HTTP/1.1 alone by ALPN. Its ticket key is its own,
-// so what one session's clients resume is of no use to another's.
+// What is offered to an origin by ALPN.
+enum class Protocols { http1, http2_or_http1 };
+
+// TLS towards a session's clients, 1.2 and 1.3, HTTP/1.1 alone by ALPN.
+// Its ticket key is its own, so what one session's clients resume is of no use to another's.
 class ClientTls {
 public:
   ClientTls();
@@ -46,7 +49,7 @@ public:
   UpstreamTls& operator=(const UpstreamTls&) = delete;
 
   // A client for `host`, offered as SNI unless it is an address. The UpstreamTls outlives it.
-  [[nodiscard]] SslPtr make(const HostName& host, std::uint16_t port);
+  [[nodiscard]] SslPtr make(const HostName& host, std::uint16_t port, Protocols protocols);
 
 private:
   struct Remembered {
