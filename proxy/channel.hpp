@@ -27,6 +27,7 @@ public:
   void expire(std::chrono::steady_clock::time_point now);
 
   [[nodiscard]] std::vector<char>& scratch() noexcept { return scratch_; }
+  [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
 
 private:
   friend class Channel;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "proxy/client_hello.hpp"
+#include "proxy/http2_connection.hpp"
 #include "proxy/side_by_side.hpp"
 
 namespace asio = boost::asio;
@@ -212,7 +213,9 @@ private:
       co_return Next::done;
     }
     client_.tunnel->scheme = Scheme::https;
-    co_return Next::request;
+    if (client_.channel.protocol() == Protocol::http1) co_return Next::request;
+    co_await serve_http2(client_);
+    co_return Next::linger;
   }
 
   asio::awaitable<Leaf> find_leaf(HostName host) {

@@ -53,12 +53,13 @@ int check_server_name(SSL* ssl, int* alert, void*) noexcept {
   return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+// The first of the client's that is spoken here: with the arguments in these places it is the
+// client's order that counts (SSL_select_next_proto(3)).
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* offered, unsigned int offered_size, void*) noexcept {
   unsigned char* chosen = nullptr;
   const int outcome = ::SSL_select_next_proto(&chosen, out_size, offered, offered_size,
-                                              alpn_names.data() + alpn_http2_bytes,
-                                              alpn_names.size() - alpn_http2_bytes);
+                                              alpn_names.data(), alpn_names.size());
   if (outcome != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
   *out = chosen;
   return SSL_TLSEXT_ERR_OK;

@@ -14,7 +14,7 @@ namespace daiv::proxy {
 // What is offered to an origin by ALPN.
 enum class Protocols { http1, http2_or_http1 };
 
-// TLS towards a session's clients, 1.2 and 1.3, HTTP/1.1 alone by ALPN.
+// TLS towards a session's clients, 1.2 and 1.3; by ALPN HTTP/2 or HTTP/1.1, as the client prefers.
 // Its ticket key is its own, so what one session's clients resume is of no use to another's.
 class ClientTls {
 public:

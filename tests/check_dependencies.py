@@ -32,7 +32,7 @@ TABLE = {
 }
 
 # Headers that stay out of public ones: they cost build time and tie callers to a library.
-PRIVATE_LIBRARIES = re.compile(r"<(netlink/|archive|openssl/|seccomp|boost/beast|curl/|sqlite3|toml\+\+|isa-l)")
+PRIVATE_LIBRARIES = re.compile(r"<(netlink/|archive|openssl/|seccomp|boost/beast|curl/|sqlite3|toml\+\+|isa-l|nghttp2/)")
 # Public headers may name only the forward declarations of the JSON library.
 JSON = re.compile(r"<nlohmann/json\.hpp>")
 

@@ -116,14 +116,14 @@ std::string ProxyRig::open_tunnel(Peer& client, const std::string& target) {
   return client.receive_until("\r\n\r\n");
 }
 
-Peer ProxyRig::connect_tls(const std::string& name, std::uint16_t port) {
+Peer ProxyRig::connect_tls(const std::string& name, std::uint16_t port, const std::string& alpn) {
   Peer client = connect();
   EXPECT_EQ(open_tunnel(client, fmt::format("{}:{}", name, port)),
             "HTTP/1.1 200 Connection established\r\n\r\n");
   EXPECT_TRUE(client.connect_tls({.name = name,
                                   .verified = name,
                                   .roots_pem = client_authority().trusted_pem(),
-                                  .alpn = "http/1.1"}));
+                                  .alpn = alpn}));
   return client;
 }
 

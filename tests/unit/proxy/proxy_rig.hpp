@@ -43,7 +43,8 @@ public:
   // Sends CONNECT and returns the answer's head.
   static std::string open_tunnel(Peer& client, const std::string& target);
   // A client inside TLS with the host, through the proxy; fails the test where it can't be.
-  Peer connect_tls(const std::string& host, std::uint16_t port);
+  Peer connect_tls(const std::string& host, std::uint16_t port,
+                   const std::string& alpn = "http/1.1");
 
   // On the proxy's thread.
   void run(const std::function<void(EgressProxy&)>& work);

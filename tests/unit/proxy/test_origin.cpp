@@ -23,6 +23,17 @@ sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
+int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
+                    const unsigned char* offered, unsigned int offered_size, void* protocols) {
+  const auto& known = *static_cast<const std::string*>(protocols);
+  unsigned char* chosen = nullptr;
+  const int outcome = ::SSL_select_next_proto(
+      &chosen, out_size, reinterpret_cast<const unsigned char*>(known.data()),
+      static_cast<unsigned>(known.size()), offered, offered_size);
+  *out = chosen;
+  return outcome == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
 SslContextPtr make_context(const Leaf& leaf) {
   SslContextPtr context(::SSL_CTX_new(::TLS_server_method()));
   ::SSL_CTX_use_certificate(context.get(), leaf.impl().certificate.get());
@@ -191,12 +202,16 @@ os::UniqueFd connect_to_loopback(std::uint16_t port) {
   return socket;
 }
 
-TestOrigin::TestOrigin(Script script, const std::optional<Leaf>& leaf)
+TestOrigin::TestOrigin(Script script, const std::optional<Leaf>& leaf, std::string protocols)
     : script_(std::move(script)),
+      protocols_(std::move(protocols)),
       context_(leaf ? make_context(*leaf) : nullptr),
       listener_(listen_on_loopback()),
       port_(port_of(listener_)),
-      acceptor_([this] { accept(); }) {}
+      acceptor_([this] { accept(); }) {
+  if (context_ && !protocols_.empty())
+    ::SSL_CTX_set_alpn_select_cb(context_.get(), choose_protocol, &protocols_);
+}
 
 TestOrigin::~TestOrigin() {
   ::shutdown(listener_.get(), SHUT_RDWR);

@@ -79,7 +79,9 @@ os::UniqueFd connect_to_loopback(std::uint16_t port);
 class TestOrigin {
 public:
   using Script = std::function<void(Peer&)>;
-  explicit TestOrigin(Script script, const std::optional<Leaf>& leaf = std::nullopt);
+  // `protocols` are what ALPN may settle on, as they go over the wire; empty: no ALPN.
+  explicit TestOrigin(Script script, const std::optional<Leaf>& leaf = std::nullopt,
+                      std::string protocols = {});
   ~TestOrigin();
   TestOrigin(const TestOrigin&) = delete;
   TestOrigin& operator=(const TestOrigin&) = delete;
@@ -91,6 +93,7 @@ private:
   void accept();
 
   Script script_;
+  std::string protocols_;
   SslContextPtr context_;  // empty: plain
   os::UniqueFd listener_;
   std::uint16_t port_;

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <expected>
+#include <list>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "proxy/http2_link.hpp"
+#include "proxy/judged_request.hpp"
+
+namespace daiv::proxy {
+
+// A connection to an origin that speaks HTTP/2.
+struct Http2Upstream {
+  Http2Upstream(ProxyCore& core, ProxiedSession& session, Upstream dialled);
+
+  Upstream upstream;
+  Http2Link link;
+};
+
+// What one client's connection keeps towards origins: connections of HTTP/2 that its requests share
+// as long as they carry the same credential, and idle ones of HTTP/1.1.
+class Http2Upstreams {
+public:
+  Http2Upstreams(std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session);
+
+  // One of both: shared by the requests on it, or this request's alone until keep().
+  struct Lease {
+    std::shared_ptr<Http2Upstream> http2;
+    std::optional<Upstream> http1;
+  };
+  // A connection that fits the request's verdict, and that of the policy as it is then.
+  boost::asio::awaitable<std::expected<Lease, Refusal>> get(JudgedRequest& request);
+
+  // For further requests: a connection whose exchange was whole.
+  void keep(Upstream upstream);
+
+  // Ends them all; returns when they have ended.
+  boost::asio::awaitable<void> close();
+
+private:
+  std::optional<Lease> find(const JudgedRequest& request);
+  boost::asio::awaitable<std::expected<Upstream, Refusal>> dial(JudgedRequest& request);
+  void start(std::shared_ptr<Http2Upstream> upstream);
+
+  std::shared_ptr<ProxyCore> core_;
+  std::shared_ptr<ProxiedSession> session_;
+  // Shared with the requests on them and with the task that moves their frames.
+  std::vector<std::shared_ptr<Http2Upstream>> shared_;
+  std::list<Upstream> idle_;
+  std::list<std::shared_ptr<Http2Upstream>> running_;  // those that take no more streams, too
+  bool dialling_ = false;
+  bool is_shared_ = true;  // what is dialled is likely to serve several requests
+  std::list<Wakeup*> waiting_;
+  Wakeup ended_;
+};
+
+}  // namespace daiv::proxy
