@@ -16,9 +16,15 @@ def pytest_configure(config):
         raise pytest.UsageError("these tests need root: sudo ./dev test")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--package", help="a .deb that was built before")
+
+
 @pytest.fixture(scope="session")
-def package():
+def package(request):
     """The path of the .deb."""
+    if given := request.config.getoption("--package"):
+        return pathlib.Path(given).resolve()
     done = subprocess.run([ROOT / "dev", "package"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stderr[-8000:]
     return pathlib.Path(done.stdout.split()[-1])
@@ -71,10 +77,19 @@ class Root:
         return f"/root/{package.name}"
 
 
+@pytest.fixture(scope="session")
+def fresh(package, tmp_path_factory):
+    """The directory of a Debian without the package; never written to."""
+    path = tmp_path_factory.mktemp("fresh")
+    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", base("bookworm", dependencies(package))], check=True)
+    return path
+
+
 @pytest.fixture
-def root(package, tmp_path):
-    archive = base("bookworm", dependencies(package))
-    path = tmp_path / "root"
-    path.mkdir()
-    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", archive], check=True)
-    return Root(path)
+def root(fresh, tmp_path):
+    path, upper, work = tmp_path / "root", tmp_path / "upper", tmp_path / "work"
+    for directory in (path, upper, work):
+        directory.mkdir()
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={fresh},upperdir={upper},workdir={work}", path], check=True)
+    yield Root(path)
+    subprocess.run(["umount", path], check=True)
