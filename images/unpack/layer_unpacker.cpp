@@ -83,7 +83,7 @@ struct LayerUnpacker::Impl {
 
   void decompress(PipeSource& source, const Limits& limits) noexcept;
   void hash_blocks() noexcept;
-  void write(const Place& place, const Limits& limits, Result& result);
+  void write(LayerWriter& writer, const Limits& limits);
   void run(const os::UniqueFd& input, const Place& place, const Limits& limits, Result& result);
   std::string diff_id();
 
@@ -130,9 +130,9 @@ void LayerUnpacker::Impl::hash_blocks() noexcept {
   }
 }
 
-void LayerUnpacker::Impl::write(const Place& place, const Limits& limits, Result& result) {
+// Reads to the end of the layer.
+void LayerUnpacker::Impl::write(LayerWriter& writer, const Limits& limits) {
   TarReader reader(ring);
-  LayerWriter writer(place.root, place.parents);
   while (const TarEntry* entry = reader.next_entry()) {
     if (limits.max_entries != 0 && writer.entries() >= limits.max_entries) {
       throw UnpackError(Status::too_large,
@@ -141,22 +141,19 @@ void LayerUnpacker::Impl::write(const Place& place, const Limits& limits, Result
     writer.add(*entry, reader);
   }
   reader.drain();
-  writer.finish();
-  result.hides_below = writer.hides_below();
-  result.unpacked_bytes = writer.bytes();
-  result.entries = writer.entries();
 }
 
 void LayerUnpacker::Impl::run(const os::UniqueFd& input, const Place& place, const Limits& limits,
                               Result& result) {
   PipeSource source(input);
+  LayerWriter writer(place.root, place.parents);
   std::exception_ptr error;
   {
     // Joined at the end of the block; a failure of the writer wakes both first.
     const std::jthread decompressing([&] { decompress(source, limits); });
     const std::jthread hashing([&] { hash_blocks(); });
     try {
-      write(place, limits, result);
+      write(writer, limits);
     } catch (const RingCancelled&) {
       source.cancel();  // by the hasher, whose error it is
     } catch (...) {
@@ -167,6 +164,12 @@ void LayerUnpacker::Impl::run(const os::UniqueFd& input, const Place& place, con
   }
   if (error) std::rethrow_exception(error);
   if (hash_error) std::rethrow_exception(hash_error);
+  // Only now, with the hasher at the end too: a layer that needs its parents is a failure here, and
+  // its diffID counts.
+  writer.finish();
+  result.hides_below = writer.hides_below();
+  result.unpacked_bytes = writer.bytes();
+  result.entries = writer.entries();
 }
 
 std::string LayerUnpacker::Impl::diff_id() {
@@ -193,7 +196,6 @@ Result LayerUnpacker::run(const os::UniqueFd& input, const Place& place,
   } catch (const UnpackError& error) {
     result.status = error.status();
     result.message = error.what();
-    // The writer had read to the end by then, and the hasher with it.
     if (result.status == Status::needs_parents) result.diff_id = impl_->diff_id();
   } catch (const os::Error& error) {
     result.status = status_of(error);

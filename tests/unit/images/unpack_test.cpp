@@ -50,6 +50,19 @@ TEST(Unpack, HardLinkOutsideItsLayerNeedsTheLayersBelow) {
             layer.result.message.find("b: a hard link to lower/file, which is not here"));
 }
 
+TEST(Unpack, ALayerThatNeedsThoseBelowIsHashedToItsEnd) {
+  // Written faster than hashed.
+  TarBuilder tar;
+  tar.hard_link("b", "lower/file");
+  for (int i = 0; i < 8; ++i) tar.file(fmt::format("f{}", i), std::string(400'000, 'x'));
+  const std::string bytes = tar.take();
+  for (int i = 0; i < 10; ++i) {
+    const UnpackedLayer layer(bytes);
+    EXPECT_EQ(Status::needs_parents, layer.result.status);
+    EXPECT_EQ(sha256(bytes), layer.result.diff_id);
+  }
+}
+
 TEST(Unpack, OpaqueWhiteoutKeepsWhatItsLayerBrings) {
   const UnpackedLayer layer(TarBuilder()
                                 .directory("d")
