@@ -26,6 +26,7 @@ namespace {
 constexpr int broker_socket_fd = 3;
 constexpr int exec_failed_status = 127;
 constexpr const char* attack_switches = "DAIV_SANDBOX_ATTACK_WITHOUT";
+constexpr const char* crash_switch = "DAIV_SANDBOX_CRASH_AT";
 // It may have to remove what a crash left behind.
 constexpr std::chrono::milliseconds first_answer_limit = std::chrono::seconds(60);
 
@@ -36,8 +37,8 @@ std::vector<char*> to_pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// DAIV_SANDBOX_ATTACK_WITHOUT is read by test builds of the broker alone; every other build ignores
-// it.
+// The switches of tests are read by test builds of the broker alone; every other build ignores
+// them.
 std::vector<std::string> plan_broker_environment(const std::vector<const char*>& kept) {
   std::vector<std::string> environment{
       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
@@ -93,7 +94,8 @@ std::vector<std::string> plan_broker_arguments(const Settings& settings, const U
 
 BrokerProcess start_broker(const std::vector<std::string>& arguments, const std::string& program) {
   auto [ours, theirs] = os::make_socket_pair(os::SocketKind::seqpacket);
-  const std::vector<std::string> environment = plan_broker_environment({attack_switches});
+  const std::vector<std::string> environment =
+      plan_broker_environment({attack_switches, crash_switch});
   const std::vector<char*> argument_pointers = to_pointers(arguments);
   const std::vector<char*> environment_pointers = to_pointers(environment);
   const pid_t child = os::check(::fork(), "fork", "broker");
@@ -112,7 +114,7 @@ BrokerProcess start_broker(const std::vector<std::string>& arguments, const std:
 void become_broker(os::UniqueFd listener, const std::vector<std::string>& arguments,
                    const std::string& program) {
   const std::vector<std::string> environment =
-      plan_broker_environment({attack_switches, "NOTIFY_SOCKET"});
+      plan_broker_environment({attack_switches, crash_switch, "NOTIFY_SOCKET"});
   execute(listener.get(), program.c_str(), to_pointers(arguments).data(),
           to_pointers(environment).data());
   os::throw_errno("execve", program);

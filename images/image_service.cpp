@@ -27,6 +27,7 @@
 #include "images/registry_client.hpp"
 #include "images/single_flight.hpp"
 #include "images/store_recovery.hpp"
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 
@@ -187,6 +188,7 @@ std::vector<Image> ImageService::Impl::carry_out(const ImageTask& task,
                                                  const std::stop_token& stop) {
   for (int attempt = 0; attempt <= max_lost_layer_retries; ++attempt) {
     const auto pinned = assembly.obtain(task, observer, stop);
+    os::crash_point("front.pull.layers_obtained");
     const std::shared_lock lock(users);
     std::vector<Image> images;
     for (const ReferenceRecord& reference : task.references) {
@@ -287,6 +289,7 @@ ImageService::PruneReport ImageService::Impl::prune(
   report.layers = names.size();
   // Records first: a crash in between leaves directories that nobody trusts, and recovery removes
   // them.
+  os::crash_point("front.prune.forgotten");
   if (!names.empty()) backend.remove(names);
   return report;
 }

@@ -11,6 +11,7 @@
 
 #include "images/file_lock.hpp"
 #include "images/layer_name.hpp"
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 
@@ -126,7 +127,9 @@ LayerStore::Found LayerStore::make(const LayerStack& stack, const WantedLayer& w
     try {
       // A layer without entries changes nothing: it needs no place among an overlay's lowers.
       if (layer->entries == 0) layer->name.clear();
+      os::crash_point("front.pull.unpacked");
       database_.add_layer(*layer);
+      os::crash_point("front.pull.layer_recorded");
       if (layer->name.empty()) backend_.remove({name});
     } catch (const std::exception&) {
       backend_.remove({name});

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "runtime/directory.hpp"
@@ -108,6 +109,7 @@ Answer LayerStore::unpack(const UnpackLayer& request, const os::UniqueFd& input)
     open_own_directory(layers_, temporary, 0755, owner);
     const os::UniqueFd directory =
         os::open_at(layers_, temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    os::crash_point("broker.unpack.begin");
     const UnpackJob job{program_, ranges_.storage_base(), request.max_unpacked_bytes,
                         request.max_entries};
     const os::UniqueFd parents = mount_parents(layers_, request.parents);
@@ -132,15 +134,18 @@ Answer LayerStore::take_in(const UnpackLayer& request, const std::string& tempor
   if (unpacked->needs_parents) return answer;
   // The mark comes before the name: a layer without a mark is one that is on the disk.
   replace_file(layers_, with_prefix(pending_prefix, request.layer), read_boot_id());
+  os::crash_point("broker.unpack.marked");
   os::check(::renameat2(layers_.get(), temporary.c_str(), layers_.get(), request.layer.c_str(),
                         RENAME_NOREPLACE),
             "renameat2", request.layer);
+  os::crash_point("broker.unpack.stored");
   return answer;
 }
 
 void LayerStore::remove(const std::vector<std::string>& layers) {
   for (const std::string& layer : layers) {
     move_to_trash(layers_, layer, trash_);
+    os::crash_point("broker.prune.in_trash");
     ::unlinkat(layers_.get(), with_prefix(pending_prefix, layer).c_str(), 0);
   }
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "netns/link.hpp"
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
@@ -182,6 +183,7 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   // As the root of a mount of its own, the directory has no ".." that leads to other sessions.
   init.cgroup = os::clone_mount(cgroup.directory, "");
 
+  os::crash_point("broker.create.cgroup");
   Channels channels = make_channels(init);
   const auto bound =
       cgroups_.controllers().contains("pids") ? ProcessBound::by_cgroup : ProcessBound::by_rlimit;
@@ -189,10 +191,13 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   init.status.reset();
   init.error.reset();
   if (!agent) return std::unexpected(failed(read_until_closed(channels.error, "clone")));
+  os::crash_point("broker.create.cloned");
   os::write_id_maps(agent.pid(), maps.uids, maps.gids);
   enable_leaf_controllers(cgroup, cgroups_.controllers());
   if (init.request.egress) link_to_proxy(*init.request.egress, spec.proxy_namespace, agent.pid());
+  os::crash_point("broker.create.linked");
   os::write_full(channels.go, "g");
+  os::crash_point("broker.create.started");
   if (std::string text = wait_until_ready(channels); !text.empty())
     return std::unexpected(failed(std::move(text)));
   const auto start_time = os::find_start_time(agent.pid());

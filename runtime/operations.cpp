@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "netns/link.hpp"
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
@@ -96,21 +97,26 @@ Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_conf
   backend_.kill(request.session);  // an empty cgroup may be left of a sandbox that ended by itself
   auto directory = sessions_.open(request.session, request.uid_base);
   if (!directory) return outcome(std::move(directory.error()));
+  os::crash_point("broker.create.directory");
   SandboxSpec spec;
   spec.request = request;
   spec.agent_config = std::move(agent_config);
   spec.listener = sessions_.listen(request.session);
   spec.session = std::move(*directory);
   spec.layers = os::duplicate(layers_.directory());
+  os::crash_point("broker.create.listens");
   os::UniqueFd listener;
   if (request.egress) {
     spec.proxy_namespace = netns::make_proxy_namespace();
     listener = netns::listen_in(spec.proxy_namespace, request.egress->port);
     sessions_.hold_network(request.session, spec.proxy_namespace);
+    os::crash_point("broker.create.network");
   }
   auto agent = backend_.create(std::move(spec));
   if (!agent) return outcome(std::move(agent.error()));
+  os::crash_point("broker.create.runs");
   sessions_.write_record(request.session, {agent->pid, agent->start_time, read_boot_id()});
+  os::crash_point("broker.create.recorded");
   return created(std::move(*agent), std::move(listener));
 }
 
@@ -134,9 +140,11 @@ std::optional<RunningAgent> Operations::find_running(const std::string& session)
 void Operations::end(const std::string& session) {
   const auto agent = find_agent(session);
   backend_.kill(session);
+  os::crash_point("broker.end.killed");
   if (agent && os::wait_for(agent->pidfd, POLLIN, end_limit) == os::Readiness::timed_out)
     throw os::Error(ETIMEDOUT, "wait", "end of the agent");
   sessions_.remove_socket(session);
+  os::crash_point("broker.end.socket_removed");
   sessions_.release_network(session);
 }
 
@@ -153,6 +161,7 @@ Outcome Operations::act(const KillSandbox& request, std::vector<os::UniqueFd>) {
 
 Outcome Operations::act(const RemoveSandbox& request, std::vector<os::UniqueFd>) {
   end(request.session);
+  os::crash_point("broker.remove.ended");
   sessions_.discard(request.session);
   return outcome(Done{});
 }

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <exception>
 
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
@@ -145,10 +146,13 @@ void report(int fd, const char* text) noexcept {
 void run_sandbox_init(const SandboxInit& init) noexcept {
   int error = init.error.get();
   try {
+    os::crash_point("init.begin");
     contain(init);
+    os::crash_point("init.contained");
     place_descriptors(init);
     error = error_fd;
     drop_privileges(init.request);
+    os::crash_point("init.before_agent");
     execute_agent();
   } catch (const std::exception& failure) {
     report(error, failure.what());

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "netns/link.hpp"
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/socket.hpp"
@@ -146,6 +147,7 @@ std::expected<os::UniqueFd, Failed> SessionStore::open(const std::string& sessio
   if (!claim(session, uid_base)) return taken();
   // The session's root must pass through this directory while it mounts; /…/sessions keeps
   // everybody else out.
+  os::crash_point("broker.create.claimed");
   make_directory(sessions_, session, 0711, {});
   if (!confirm_claim(session, uid_base)) return taken();
   os::UniqueFd directory = os::open_at(sessions_, session, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
@@ -193,6 +195,7 @@ void SessionStore::write_record(const std::string& session, const AgentRecord& r
         os::open_at(directory, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     os::write_full(file, format_record(record));
   }
+  os::crash_point("broker.create.record_unfinished");
   os::check(::renameat(directory.get(), "record.new", directory.get(), "record"), "renameat",
             "record");
 }
@@ -210,6 +213,7 @@ std::optional<AgentRecord> SessionStore::find_record(const std::string& session)
 void SessionStore::discard(const std::string& session) {
   const auto uid_base = find_uid_base(session);
   move_to_trash(sessions_, session, trash_);
+  os::crash_point("broker.remove.in_trash");
   if (uid_base) release_claim(session, *uid_base);
 }
 

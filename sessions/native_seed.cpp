@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "os/crash_point.hpp"
 #include "sessions/deadline.hpp"
 #include "sessions/failures.hpp"
 #include "sessions/native_sessions.hpp"
@@ -40,11 +41,13 @@ private:
   // again.
   asio::awaitable<void> commit_whole() {
     const std::string summary = co_await stream_.commit();
+    os::crash_point("front.seed.visible");
     const auto& session = lease_->session();
     if (!summary.empty())
       spdlog::warn("session={} event=seed_sanitised summary=\"{}\"", session->record.id, summary);
     session->record.seeded = Seeded::yes;
     co_await store_.save(session);
+    os::crash_point("front.seed.marked");
   }
 
   SessionStore& store_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/protocol.hpp"
+#include "os/crash_point.hpp"
 #include "sessions/agent_termination.hpp"
 #include "sessions/deadline.hpp"
 #include "sessions/egress_environment.hpp"
@@ -165,8 +166,11 @@ asio::awaitable<Sandbox> SessionStore::try_create(SessionRecord& record,
   auto work = [this, record, egress, spec = plan_sandbox(record)] {
     try {
       if (egress) egress_files_.save(record.id, *egress, 0);
+      os::crash_point("front.create.policy_saved");
       Sandbox sandbox = host_.create(spec);
+      os::crash_point("front.create.runs");
       database_.save(record);
+      os::crash_point("front.create.recorded");
       return sandbox;
     } catch (...) {  // whatever it was: first nothing may stay, then the caller gets to know
       host_.remove(record.id);
@@ -210,8 +214,10 @@ asio::awaitable<void> SessionStore::start_sandbox(std::shared_ptr<Session> sessi
   auto work = [this, record, leftover, spec = plan_sandbox(record)] {
     if (leftover) host_.kill(record.id);
     Sandbox sandbox = host_.create(spec);
+    os::crash_point("front.start.runs");
     try {
       database_.save(record);
+      os::crash_point("front.start.recorded");
     } catch (...) {  // a sandbox that runs but is not recorded as running must not stay
       host_.kill(record.id);
       throw;
@@ -231,8 +237,11 @@ asio::awaitable<void> SessionStore::stop_sandbox(std::shared_ptr<Session> sessio
   record.state = SessionState::stopped;
   record.stopped = clock_();
   auto work = [this, record] {
+    os::crash_point("front.stop.terminated");
     host_.kill(record.id);
+    os::crash_point("front.stop.killed");
     database_.save(record);
+    os::crash_point("front.stop.recorded");
   };
   std::exception_ptr failure;
   try {
@@ -262,8 +271,10 @@ asio::awaitable<void> SessionStore::remove_sandbox(std::shared_ptr<Session> sess
   in_transit_.insert(session->record.id);  // busy on the host: tidy() keeps off
   auto work = [this, id = session->record.id, egress = session->record.egress_port != 0] {
     database_.remove(id);
+    os::crash_point("front.remove.forgotten");
     if (egress) egress_files_.remove(id);
     host_.remove(id);
+    os::crash_point("front.remove.removed");
   };
   std::exception_ptr failure;
   try {

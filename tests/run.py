@@ -174,7 +174,7 @@ def attack(options):
     for test in introspect(directory, "tests"):
         if test["name"] == "unit-attack":
             yield from run_gtest("attack", test)
-    yield from run_pytest("attack", options.build, f"--attack-build={directory}", "-k", "test_past_holes")
+    yield from run_pytest("attack", options.build, f"--attack-build={directory}", "-k", "test_past_holes or test_crash_points")
 
 
 def package(_options):
