@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -127,6 +128,8 @@ void Broker::receive_requests() {
   }
   // What waits was asked for by nobody any more; what runs ends by itself.
   for (auto& [session, queue] : waiting_) queue.clear();
+  for (const auto& [pid, operation] : running_)
+    if (operation.kind == Kind::housekeeping) os::send_signal(operation.pidfd, SIGKILL);
   unwatch(front_);
   outgoing_.clear();
 }
@@ -289,7 +292,11 @@ void Broker::start_housekeeping() {
   if (busy) return;
   house_is_dirty_ = false;
   keeping_house_ = true;
-  start(Kind::housekeeping, 0, {}, {}, [&](const os::UniqueFd&) {
+  start(Kind::housekeeping, 0, {}, {}, [&, broker = ::getpid()](const os::UniqueFd&) {
+    // It may take long, and the next broker begins with it anew: it ends with this one
+    // (PR_SET_PDEATHSIG(2const); the parent may have gone before that is set).
+    os::check(::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG");
+    if (::getppid() != broker) return;
     ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
     operations_.keep_house();
   });

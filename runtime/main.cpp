@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -16,6 +17,7 @@
 #include "os/service_manager.hpp"
 #include "runtime/agent_program.hpp"
 #include "runtime/broker.hpp"
+#include "runtime/broker_lock.hpp"
 #include "runtime/broker_options.hpp"
 #include "runtime/front_connection.hpp"
 #include "runtime/native_backend.hpp"
@@ -24,6 +26,8 @@
 namespace daiv::runtime {
 namespace {
 
+// An operation ends within the limits of its own waits (start, kill), which are shorter.
+constexpr std::chrono::seconds earlier_operations_limit{60};
 constexpr int exit_usage = 64;    // sysexits.h
 constexpr int exit_failure = 70;  // sysexits.h
 
@@ -40,6 +44,8 @@ void serve(const BrokerOptions& options) {
   ::umask(0022);
   ::signal(SIGPIPE, SIG_IGN);  // who goes away is an error of the write
   os::check(::chdir("/"), "chdir", "/");
+  // Held until the end, by the operations too.
+  const os::UniqueFd lock = lock_out_earlier_brokers(options.state_dir, earlier_operations_limit);
   NativeBackend backend = make_backend(options);
   Operations operations(options, backend);
   operations.recover();
