@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "agent/context.hpp"
+#include "agent/seed_operation.hpp"
 #include "agent/server.hpp"
 #include "agent/trust_store.hpp"
 #include "os/error.hpp"
@@ -96,6 +97,7 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
   auto confinement = confinement_of(config, read_filter(filter_file));
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));
+  clean_stale_seeds(context);
   const Server server(context, std::move(listener));
   os::write_full(status, "r");
   status.reset();

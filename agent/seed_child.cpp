@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <new>
@@ -258,6 +259,17 @@ void run_seed_cleaning(const Context& context) noexcept {
     ::_exit(1);
   }
   ::_exit(0);
+}
+
+bool has_stale_staging() noexcept {
+  try {
+    const auto names =
+        list_names(os::open_file("/workspace", O_RDONLY | O_DIRECTORY | O_NOFOLLOW), ".");
+    return std::ranges::any_of(names,
+                               [](const auto& name) { return name.starts_with(staging_prefix); });
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 }  // namespace daiv::agent

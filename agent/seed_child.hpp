@@ -17,4 +17,7 @@ namespace daiv::agent {
 // Removes the staging directories that a killed seed left under /workspace.
 [[noreturn]] void run_seed_cleaning(const Context& context) noexcept;
 
+// Whether /workspace has such a directory. False where it cannot be read.
+bool has_stale_staging() noexcept;
+
 }  // namespace daiv::agent

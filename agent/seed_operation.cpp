@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <utility>
@@ -84,6 +85,15 @@ void SeedOperation::on_exit(ExecOutcome outcome, int code) {
     if (!context_.terminating) start_cleaning(context_);
   }
   on_end_();
+}
+
+void clean_stale_seeds(const Context& context) {
+  if (!has_stale_staging()) return;
+  const pid_t pid = os::check(::fork(), "fork", "seed cleaning");
+  if (pid == 0) run_seed_cleaning(context);
+  // Where it fails the next seed cleans first.
+  os::check(os::retry_eintr([&] { return ::waitpid(pid, nullptr, 0); }), "waitpid",
+            "seed cleaning");
 }
 
 }  // namespace daiv::agent

@@ -34,4 +34,8 @@ private:
   std::uint64_t observer_ = 0;
 };
 
+// Removes what a seed left that ended with an earlier agent of this session. Waits for it; before
+// the loop runs, so that no new seed is under way.
+void clean_stale_seeds(const Context& context);
+
 }  // namespace daiv::agent

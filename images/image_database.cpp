@@ -1,15 +1,20 @@
 #include "images/image_database.hpp"
 
+#include <cerrno>
+#include <cstdint>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "images/sqlite_connection.hpp"
+#include "os/error.hpp"
 #include "os/io.hpp"
 
 namespace daiv::images {
 
 namespace {
 
+constexpr std::int64_t schema_version = 2;  // as `schema` says
 constexpr const char* schema = R"(
 CREATE TABLE IF NOT EXISTS layers (
   diff_id TEXT PRIMARY KEY,  -- or the chainID of a layer that depends on what lies below
@@ -71,13 +76,23 @@ LayerRecord read_layer(const Statement& row) {
           static_cast<std::uint64_t>(row.number(3)), row.number(4) != 0};
 }
 
+std::int64_t read_version(SqliteConnection& connection) {
+  auto version = connection.prepare("PRAGMA user_version");
+  const std::int64_t found = version.step() ? version.number(0) : 0;
+  version.reset();
+  return found;
+}
+
 SqliteConnection open_with_schema(const std::string& path) {
   SqliteConnection connection(path);
   Transaction transaction(connection);
-  auto version = connection.prepare("PRAGMA user_version");
-  const bool is_old = version.step() && version.number(0) == 1;
-  version.reset();
-  if (is_old) connection.run(migration_to_2);
+  const std::int64_t version = read_version(connection);
+  if (version > schema_version)
+    throw os::Error(EPROTO, "open",
+                    path + ", written by a newer version of daiv-sandbox: schema " +
+                        std::to_string(version) + " where this one knows " +
+                        std::to_string(schema_version));
+  if (version == 1) connection.run(migration_to_2);
   connection.run(schema);
   transaction.commit();
   return connection;

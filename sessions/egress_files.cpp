@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "wire/codec.hpp"
@@ -28,7 +29,9 @@ void EgressFiles::save(const std::string& session, const EgressPolicy& policy,
   const std::string next = path + std::string(unfinished);
   os::write_full(os::open_file(next, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600),
                  encode(policy));
+  os::crash_point("front.egress.unfinished");
   os::check(std::rename(next.c_str(), path.c_str()), "rename", path);
+  os::crash_point("front.egress.saved");
   saved = version;
 }
 
@@ -48,6 +51,13 @@ void EgressFiles::remove(const std::string& session) {
   const std::string path = directory_ + "/" + session;
   if (::unlink(path.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR)
     os::throw_errno("unlink", path);
+}
+
+void EgressFiles::discard_unfinished() {
+  const std::scoped_lock lock(mutex_);
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, none))
+    if (entry.path().filename().string().ends_with(unfinished)) ::unlink(entry.path().c_str());
 }
 
 std::vector<std::string> EgressFiles::list() const {

@@ -23,6 +23,8 @@ public:
   // Empty where there is none or where it does not decode.
   [[nodiscard]] std::optional<EgressPolicy> find(const std::string& session) const;
   void remove(const std::string& session);
+  // What a crash left of a save that did not come to its end. Only while nothing else saves.
+  void discard_unfinished();
   // Ids of the sessions that have a file.
   [[nodiscard]] std::vector<std::string> list() const;
 

@@ -78,6 +78,7 @@ void SessionStore::restore_egress(const std::shared_ptr<Session>& session) {
 }
 
 void SessionStore::forget_lost_policies() {
+  egress_files_.discard_unfinished();
   for (const std::string& id : egress_files_.list())
     if (!find(id)) egress_files_.remove(id);
 }
