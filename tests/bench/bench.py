@@ -9,6 +9,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,10 @@ import daemon as daemons  # noqa: E402
 import images  # noqa: E402
 import oci  # noqa: E402
 import registry as registries  # noqa: E402
+import soak  # noqa: E402
+from egress_fixtures import make_ca  # noqa: E402
 
+SOAK_MINUTES = 30
 SEED_FILES = 1160
 SEED_BYTES = 2_200_000  # compressed
 API_OPERATIONS = pathlib.Path("shared/bench/bench_api.py")
@@ -236,6 +240,24 @@ def api_operations(daemon, reference, archive):
                                repository.name], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def run_soak(options):
+    """Prints a table of memory, descriptors, errors and leaks. 1 where there is one of the last two, or growth."""
+    seed = random.SystemRandom().randrange(2**32)
+    with registries.Registry() as registry, daemons.Daemon(options.build) as daemon:
+        daemon.stop()
+        daemon.settings.update(make_ca(options.build, daemon.directory))
+        daemon.start()
+        image = oci.push(images.get("busybox", ROOT / "build" / "images"), registry.address, "busybox", "latest")
+        rows, faults = soak.soak(daemon, image, options.sessions, options.soak * 60, seed)
+        print(f"seed {seed}, {options.soak} minutes, up to {options.sessions} sessions")
+        for row in rows:
+            print("| " + " | ".join(str(cell) for cell in row) + " |")
+        found = list(faults)
+    for fault in found:
+        print(f"FAULT {fault}")
+    return 1 if found else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -243,7 +265,11 @@ def main():
     parser.add_argument("--sessions", type=int, default=200, help="how many live at once")
     parser.add_argument("--seconds", type=int, default=20, help="of sustained creation and removal")
     parser.add_argument("--no-pull", action="store_true", help="leave out the large layers")
+    parser.add_argument("--soak", type=int, nargs="?", const=SOAK_MINUTES, metavar="MINUTES",
+                        help=f"instead: sessions driven at random for so long ({SOAK_MINUTES})")
     options = parser.parse_args()
+    if options.soak:
+        return run_soak(options)
     table = Table()
     debian, archive = images.get("debian", ROOT / "build" / "images"), seed_archive()
     print(f"seed archive: {len(archive) / 1e6:.1f} MB, {SEED_FILES} files; {os.cpu_count()} cores, kernel {os.uname().release}")
