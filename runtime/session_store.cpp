@@ -240,6 +240,14 @@ std::vector<std::string> SessionStore::list_foreign() const {
 void SessionStore::renew_claims() {
   for (const std::string& session : list())
     if (const auto uid_base = find_uid_base(session)) claim(session, *uid_base);
+  // Those of sessions of ours that a crash left without a directory; as in claim(), one at a time.
+  const os::UniqueFd lock = os::open_at(claims_, ".", O_RDONLY | O_DIRECTORY);
+  os::check(os::retry_eintr([&] { return ::flock(lock.get(), LOCK_EX); }), "flock", "claims");
+  for (const std::string& name : list_entries(claims_)) {
+    const auto holder = find_link(claims_, name);
+    if (holder && holder->starts_with(sessions_path_ + "/") && !exists(*holder))
+      ::unlinkat(claims_.get(), name.c_str(), 0);
+  }
 }
 
 }  // namespace daiv::runtime

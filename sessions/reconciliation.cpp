@@ -17,9 +17,11 @@ Reconciliation plan_reconciliation(const std::vector<SessionRecord>& records,
     }
     const bool running = entry->second->running;
     found.erase(entry);
-    if (running) {
+    const bool recorded_running = record.state == SessionState::running;
+    if (running && recorded_running) {
       plan.adopt.push_back(record.id);
-    } else if (record.state == SessionState::running) {
+    } else if (running || recorded_running) {
+      // Where it runs it was being closed, or started and not yet used, when the daemon died.
       plan.mark_stopped.push_back(record.id);
     }
   }

@@ -14,7 +14,7 @@ struct Reconciliation {
       remove_from_host;             // what has no record: a creation or a removal that did not end
   std::vector<std::string> forget;  // records whose writable layer is gone
   std::vector<std::string> adopt;   // running sandboxes that go on
-  std::vector<std::string> mark_stopped;  // recorded as running, not running any more
+  std::vector<std::string> mark_stopped;  // either recorded as running, or running
 };
 
 Reconciliation plan_reconciliation(const std::vector<SessionRecord>& records,

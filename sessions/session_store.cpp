@@ -230,18 +230,20 @@ asio::awaitable<void> SessionStore::start_sandbox(std::shared_ptr<Session> sessi
 }
 
 asio::awaitable<void> SessionStore::stop_sandbox(std::shared_ptr<Session> session) {
-  session->phase = Phase::ending;
-  close_gate(*session);
-  co_await terminate_processes(agent_socket(session->record.id), settings_.stop_timeout);
   SessionRecord record = session->record;
   record.state = SessionState::stopped;
   record.stopped = clock_();
+  // First, since an agent that was told to end its processes starts nothing any more: what still
+  // runs after a crash is then ended, not taken up.
+  auto announce = [this, record] { database_.save(record); };
+  co_await on_pool(pool_, std::move(announce));
+  session->phase = Phase::ending;
+  close_gate(*session);
+  co_await terminate_processes(agent_socket(session->record.id), settings_.stop_timeout);
   auto work = [this, record] {
     os::crash_point("front.stop.terminated");
     host_.kill(record.id);
     os::crash_point("front.stop.killed");
-    database_.save(record);
-    os::crash_point("front.stop.recorded");
   };
   std::exception_ptr failure;
   try {

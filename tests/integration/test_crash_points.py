@@ -25,7 +25,7 @@ POINTS = {
                *(f"broker.create.{point}:parent" for point in BROKER_CREATION)],
     "reopen": ["front.start.runs", "front.start.recorded",
                *(f"broker.create.{point}{who}" for point in ("claimed", "cgroup", "runs", "record_unfinished") for who in ("", ":parent"))],
-    "close": ["front.stop.terminated", "front.stop.killed", "front.stop.recorded", "broker.end.killed", "broker.end.killed:parent",
+    "close": ["front.stop.terminated", "front.stop.killed", "broker.end.killed", "broker.end.killed:parent",
               "broker.end.socket_removed"],
     "remove": ["front.remove.forgotten", "front.remove.removed", "broker.end.killed", "broker.end.socket_removed:parent",
                "broker.remove.ended", "broker.remove.ended:parent", "broker.remove.in_trash", "broker.remove.in_trash:parent"],

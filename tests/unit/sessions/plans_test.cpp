@@ -212,13 +212,13 @@ TEST(Reconciliation, SaysWhatToDoWithEachDifference) {
   const std::vector<SessionRecord> records{
       record_of("runs", SessionState::running, 0s), record_of("died", SessionState::running, 0s),
       record_of("stopped", SessionState::stopped, 0s), record_of("lost", SessionState::stopped, 0s),
-      record_of("woken", SessionState::stopped, 0s)};
+      record_of("closing", SessionState::stopped, 0s)};
   const std::vector<runtime::SandboxEntry> host{{"runs", true, true},     {"died", false, true},
                                                 {"stopped", false, true}, {"orphan", true, true},
-                                                {"rest", false, true},    {"woken", true, true}};
+                                                {"rest", false, true},    {"closing", true, true}};
   const Reconciliation plan = plan_reconciliation(records, host);
-  EXPECT_EQ(plan.adopt, (std::vector<std::string>{"runs", "woken"}));
-  EXPECT_EQ(plan.mark_stopped, std::vector<std::string>{"died"});
+  EXPECT_EQ(plan.adopt, std::vector<std::string>{"runs"});
+  EXPECT_EQ(plan.mark_stopped, (std::vector<std::string>{"died", "closing"}));
   EXPECT_EQ(plan.forget, std::vector<std::string>{"lost"});
   EXPECT_EQ(plan.remove_from_host, (std::vector<std::string>{"orphan", "rest"}));
 }
