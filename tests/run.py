@@ -25,7 +25,7 @@ Result = collections.namedtuple("Result", "part name outcome text")  # outcome: 
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
 DEFAULT_PARTS = ["dependencies", "integration", "contract", "asan", "attack", "fuzz"]
-FULL_PARTS = [*DEFAULT_PARTS, "package", "unit", "clang", "asan-integration", "tsan", "soak"]
+FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak"]
 
 UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
@@ -38,7 +38,11 @@ def tail(text, lines=60):
 
 # --- building ---------------------------------------------------------------------------------------------------------
 
-def build(directory, *options, compiler=("gcc", "g++"), select=None):
+GCC = ("gcc", "g++")
+CLANG = ("clang-19", "clang++-19")
+
+
+def build(directory, *options, compiler=GCC, select=None):
     """Configures and builds DIRECTORY with ./dev; the output goes to the terminal.
 
     SELECT gives the programs to build, once the tree is configured; without it everything is built.
@@ -155,12 +159,10 @@ def report_pytest(part, *arguments):
                 yield Result(part, name, "passed", "")
 
 
-def attack_programs(directory):
-    """The daemon's programs with the switches in, and what tries past holes on the broker itself."""
-    attack = next(test for test in introspect(directory, "tests") if test["name"] == "unit-attack")
-    return sorted({attack["cmd"][0]} |
-                  {target["filename"][0] for target in introspect(directory, "targets") if target["type"] == "executable"
-                   and (target["id"] in attack["depends"] or not target["defined_in"].startswith(str(ROOT / "tests" / "unit")))})
+def daemon_programs(directory):
+    """The four programs of the daemon, as they are installed."""
+    return [target["filename"][0] for target in introspect(directory, "targets")
+            if target["type"] == "executable" and target["installed"]]
 
 
 def integration(options):
@@ -169,12 +171,16 @@ def integration(options):
 
 def attack(options):
     """Past holes of others, with the attack shown to succeed where its one defence is off."""
-    directory = ROOT / "build-attack"
-    build(directory, "--buildtype=release", "-Doptimization=2", "-Dattack_switches=true", select=attack_programs)
-    for test in introspect(directory, "tests"):
-        if test["name"] == "unit-attack":
-            yield from run_gtest("attack", test)
-    yield from run_pytest("attack", options.build, f"--attack-build={directory}", "-k", "test_past_holes or test_crash_points")
+    directory = checked_build()
+    sanitizer_environment()
+    yield from run_pytest("attack", options.build, f"--attack-build={directory}", "-k", "test_past_holes")
+
+
+def crash_points(options):
+    """The daemon killed at every named point of every phase."""
+    directory = checked_build()
+    sanitizer_environment()
+    yield from run_pytest("crash-points", options.build, f"--attack-build={directory}", "-k", "test_crash_points")
 
 
 def package(_options):
@@ -209,12 +215,17 @@ def contract(options):
         yield Result("contract", case["name"], case["outcome"], case["text"])
 
 
-def sanitizer_build(kind, select=unit_programs):
-    """A build with a sanitizer. Unoptimised: it compiles four times faster, and what it finds is the same."""
-    options = ["--buildtype=plain", "-Doptimization=0", "-Dcpp_args=-g1", f"-Db_sanitize={kind}", "-Db_lundef=false"]
-    name = "build-tsan" if kind == "thread" else "build-asan"
-    build(ROOT / name, *options, select=select)
-    return ROOT / name
+# Unoptimised: it compiles several times faster, and what the sanitizers find is the same.
+UNOPTIMISED = ["--buildtype=plain", "-Doptimization=0", "-Db_lundef=false", "-Dcpp_args=-g1"]
+
+
+def checked_build():
+    """All programs and tests by the second compiler, under ASan and UBSan, with the switches that turn a single defence
+    off for a test, and instrumented for the fuzzers: one build for the parts asan, asan-integration, attack and fuzz."""
+    directory = ROOT / "build-checked"
+    build(directory, *UNOPTIMISED, "-Db_sanitize=address,undefined", "-Dattack_switches=true", "-Dfuzz=true", compiler=CLANG,
+          select=lambda it: [*unit_programs(it), *fuzz_programs(it), *daemon_programs(it)])
+    return directory
 
 
 def sanitizer_environment():
@@ -225,22 +236,24 @@ def sanitizer_environment():
 
 def asan(_options):
     sanitizer_environment()
-    yield from unit_tests("asan", sanitizer_build("address,undefined"))
+    yield from unit_tests("asan", checked_build())
 
 
 def asan_integration(options):
     sanitizer_environment()
-    yield from run_pytest("asan-integration", sanitizer_build("address,undefined", select=None), "-m", "not soak and not speed",
+    yield from run_pytest("asan-integration", checked_build(), "-m", "not soak and not speed",
                           *(["-k", options.k] if options.k else []))
 
 
 def tsan(_options):
     sanitizer_environment()
-    yield from unit_tests("tsan", sanitizer_build("thread"))
+    directory = ROOT / "build-tsan"
+    build(directory, *UNOPTIMISED, "-Db_sanitize=thread", compiler=CLANG, select=unit_programs)
+    yield from unit_tests("tsan", directory)
 
 
 def clang(_options):
-    build(ROOT / "build-clang", "--buildtype=release", "-Doptimization=2", compiler=("clang-19", "clang++-19"))
+    build(ROOT / "build-clang", "--buildtype=release", "-Doptimization=2", compiler=CLANG)
     yield from unit_tests("clang", ROOT / "build-clang")
 
 
@@ -265,10 +278,8 @@ def fuzz_programs(directory):
 
 
 def fuzz(options):
-    directory = ROOT / "build-fuzz"
-    build(directory, "--buildtype=debug", "-Doptimization=1", "-Dfuzz=true", "-Db_sanitize=address,undefined",
-          "-Db_lundef=false", "-Dcpp_args=-fsanitize=fuzzer-no-link", compiler=("clang-19", "clang++-19"),
-          select=fuzz_programs)
+    sanitizer_environment()
+    directory = checked_build()
     programs = fuzz_programs(directory)
     if not programs:
         yield Result("fuzz", "targets", "failed", "no fuzz target was built")
@@ -276,7 +287,8 @@ def fuzz(options):
         yield from pool.map(lambda program: fuzz_one(program, options.fuzz_seconds), programs)
 
 
-PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan, "attack": attack, "package": package,
+PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan, "attack": attack, "crash-points": crash_points,
+         "package": package,
          "fuzz": fuzz, "clang": clang, "asan-integration": asan_integration, "tsan": tsan, "soak": soak}
 
 

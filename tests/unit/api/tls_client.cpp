@@ -27,7 +27,8 @@ std::string take_text(BIO* bio) {
 }  // namespace
 
 TlsPair make_tls_pair(long serial) {
-  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(
+      EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"), EVP_PKEY_free);
   const std::unique_ptr<X509, void (*)(X509*)> certificate(X509_new(), X509_free);
   X509_set_version(certificate.get(), X509_VERSION_3);
   ASN1_INTEGER_set(X509_get_serialNumber(certificate.get()), serial);

@@ -146,7 +146,7 @@ public:
   // Says `answer` to every request.
   explicit TlsServer(std::string answer = plain_answer)
       : answer_(std::move(answer)),
-        key_(EVP_EC_gen("P-256")),
+        key_(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256")),
         certificate_(X509_new()),
         context_(SSL_CTX_new(TLS_server_method())) {
     auto* certificate = certificate_.get();
