@@ -14,6 +14,7 @@
 
 #include "cli/egress_authority.hpp"
 #include "cli/egress_plan.hpp"
+#include "netns/transparent_plan.hpp"
 #include "os/error.hpp"
 
 namespace asio = boost::asio;
@@ -43,6 +44,20 @@ proxy::EgressSettings plan(const Settings& settings,
   return plan;
 }
 
+bool is_port_of_transparency(const Settings& settings) {
+  return settings.egress_proxy_port == netns::dns_port ||
+         settings.egress_proxy_port == netns::http_port ||
+         settings.egress_proxy_port == netns::https_port;
+}
+
+// The order is that of netns/proxy_sockets.hpp.
+proxy::TransparentSockets take_transparent(std::vector<os::UniqueFd>& sockets) {
+  constexpr std::size_t all = 5;
+  if (sockets.size() < all) return {};
+  return {std::move(sockets[1]), std::move(sockets[2]), std::move(sockets[3]),
+          std::move(sockets[4])};
+}
+
 }  // namespace
 
 std::vector<std::string> find_egress_conflicts(const Settings& settings) {
@@ -53,6 +68,11 @@ std::vector<std::string> find_egress_conflicts(const Settings& settings) {
         "DAIV_SANDBOX_EGRESS_SUBNET={}: four addresses are needed for each of the {} ranges of "
         "DAIV_SANDBOX_UID_COUNT",
         settings.egress_subnet, settings.uid_count));
+  if (settings.egress_transparent != Transparent::off && is_port_of_transparency(settings))
+    conflicts.push_back(
+        fmt::format("DAIV_SANDBOX_EGRESS_PROXY_PORT={}: transparent mode has this port; choose "
+                    "another or set DAIV_SANDBOX_EGRESS_TRANSPARENT=off",
+                    settings.egress_proxy_port));
   const std::string& network =
       settings.egress_proxy_network.empty() ? settings.network : settings.egress_proxy_network;
   if (network.empty() || ::if_nametoindex(network.c_str()) != 0) return conflicts;
@@ -83,11 +103,15 @@ Egress::Egress(const Settings& settings, const proxy::PemPair& authority,
 
 Egress::~Egress() = default;
 
-void Egress::open(const std::string& session, os::UniqueFd listener,
+void Egress::open(const std::string& session, std::vector<os::UniqueFd> sockets,
                   const sessions::EgressPolicy& policy) {
-  std::vector<os::UniqueFd> listeners;
-  listeners.push_back(std::move(listener));
-  proxy_.add(session, std::move(listeners), plan_policy(policy));
+  if (sockets.empty()) throw std::runtime_error("the broker gave no listener");
+  proxy::TransparentSockets transparent = take_transparent(sockets);
+  if (settings_.egress_transparent != Transparent::off && !transparent.http)
+    spdlog::warn("session={} event=egress_not_transparent reason=\"the kernel has no route rules\"",
+                 session);
+  sockets.resize(1);
+  proxy_.add(session, std::move(sockets), plan_policy(policy), std::move(transparent));
 }
 
 bool Egress::update(const std::string& session, const sessions::EgressPolicy& policy) {
@@ -102,11 +126,13 @@ sessions::EgressSetup Egress::setup() {
   sessions::EgressSetup setup;
   setup.gate = this;
   setup.port = settings_.egress_proxy_port;
+  setup.transparent = settings_.egress_transparent != Transparent::off;
   setup.directory = settings_.runtime_dir + "/egress";
   setup.plan_link = [this](std::uint32_t uid_base) {
     const auto addresses = netns::plan_link(subnet_, (uid_base - settings_.uid_start) / range_size);
     if (!addresses) throw std::runtime_error("DAIV_SANDBOX_EGRESS_SUBNET has no address left");
-    return runtime::EgressLink{addresses->proxy, addresses->sandbox, settings_.egress_proxy_port};
+    return runtime::EgressLink{addresses->proxy, addresses->sandbox, settings_.egress_proxy_port,
+                               settings_.egress_transparent != Transparent::off};
   };
   return setup;
 }

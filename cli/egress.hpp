@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/settings.hpp"
 #include "netns/link_plan.hpp"
@@ -25,7 +26,7 @@ public:
          boost::asio::any_io_executor executor, boost::asio::thread_pool& pool);
   ~Egress() override;
 
-  void open(const std::string& session, os::UniqueFd listener,
+  void open(const std::string& session, std::vector<os::UniqueFd> sockets,
             const sessions::EgressPolicy& policy) override;
   bool update(const std::string& session, const sessions::EgressPolicy& policy) override;
   void close(const std::string& session) override;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "netns/link_plan.hpp"
+#include "netns/transparent_plan.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -146,6 +147,7 @@ proxy::EgressSettings plan_egress(const Settings& settings) {
   if (settings.egress_proxy_memory_bytes != 0)
     plan.max_buffer_bytes = settings.egress_proxy_memory_bytes;
   const netns::Subnet subnet = *netns::parse_subnet(settings.egress_subnet);
+  plan.synthetic_pool = netns::plan_synthetic_pool(subnet).address;
   OwnAddresses own(subnet);
   plan.is_own_address = own;
   plan.is_closed_endpoint = [own, subnet,

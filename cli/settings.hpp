@@ -17,6 +17,7 @@ enum class LogLevel { debug, info, warning, error, critical };
 enum class LogFormat { text, json };
 enum class Runtime { runc, runsc };  // "runc" is the native runtime, see docs/settings.md
 enum class Switch { off, on };
+enum class Transparent { automatic, off };
 
 // One item of DAIV_SANDBOX_EGRESS_EXTRA_HOSTS.
 struct EgressHost {
@@ -88,6 +89,7 @@ struct Settings {
   std::vector<EgressHost> egress_extra_hosts;
   std::string egress_upstream_ca_file;
   Switch egress_inject_plaintext{};
+  Transparent egress_transparent{};
 
   std::string sentry_dsn;
   Switch sentry_enable_logs{};

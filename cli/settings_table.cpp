@@ -230,6 +230,14 @@ std::vector<SettingSpec> egress_settings() {
       {"DAIV_SANDBOX_EGRESS_INJECT_PLAINTEXT", "true", a_switch,
        "Inject credentials into plain http to the rule's host as well.", Secrecy::open,
        switch_of(&S::egress_inject_plaintext)},
+      {"DAIV_SANDBOX_EGRESS_TRANSPARENT", "auto", "auto or off",
+       "Programs that know no proxy reach it as well: a resolver and ports 80 and 443 at the "
+       "proxy's "
+       "end; auto: where the kernel can. With it DAIV_SANDBOX_EGRESS_PROXY_PORT can't be 53, 80 or "
+       "443.",
+       Secrecy::open,
+       choice_of<Transparent>(&S::egress_transparent,
+                              {{"auto", Transparent::automatic}, {"off", Transparent::off}})},
   };
 }
 

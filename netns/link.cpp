@@ -1,18 +1,24 @@
 #include "netns/link.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/ethtool.h>
 #include <linux/magic.h>
-#include <netinet/in.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstring>
 #include <string_view>
+#include <thread>
 
+#include "netns/detail/visit.hpp"
 #include "netns/rtnl.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
@@ -20,27 +26,6 @@
 
 namespace daiv::netns {
 namespace {
-
-constexpr int backlog = 1024;
-
-os::UniqueFd open_own_namespace() { return os::open_file("/proc/self/ns/net", O_RDONLY); }
-
-// In another network namespace until the end of the scope.
-class Visit {
-public:
-  explicit Visit(const os::UniqueFd& target) : home_(open_own_namespace()) {
-    os::check(::setns(target.get(), CLONE_NEWNET), "setns", "network namespace");
-  }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-  // A process that can't come home must not go on where it does not belong.
-  ~Visit() {
-    if (::setns(home_.get(), CLONE_NEWNET) != 0) ::_exit(1);
-  }
-
-private:
-  os::UniqueFd home_;
-};
 
 // /proc/sys/net shows the namespace of whoever opens the file (network_namespaces(7)).
 void set_sysctl(const std::string& name, std::string_view value) {
@@ -62,10 +47,34 @@ bool is_namespace(const os::UniqueFd& file) {
   return status.f_type == NSFS_MAGIC;
 }
 
+constexpr std::chrono::milliseconds settle_limit{5000};
+constexpr std::chrono::milliseconds settle_pause{1};
+
+ifreq request_for(const char* name) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+  return request;
+}
+
+// The question itself makes newer kernels take up the change at once (net/core/link_watch.c,
+// linkwatch_sync_dev; Linux 6.8).
+void ask_for_carrier(const os::UniqueFd& socket, const char* name) {
+  ifreq request = request_for(name);
+  ethtool_value value{ETHTOOL_GLINK, 0};
+  request.ifr_data = reinterpret_cast<char*>(&value);
+  os::check(::ioctl(socket.get(), SIOCETHTOOL, &request), "ioctl", "ETHTOOL_GLINK");
+}
+
+bool is_running(const os::UniqueFd& socket, const char* name) {
+  ifreq request = request_for(name);
+  os::check(::ioctl(socket.get(), SIOCGIFFLAGS, &request), "ioctl", "SIOCGIFFLAGS");
+  return (request.ifr_flags & IFF_RUNNING) != 0;
+}
+
 }  // namespace
 
 os::UniqueFd make_proxy_namespace() {
-  const os::UniqueFd home = open_own_namespace();
+  const os::UniqueFd home = open_network_namespace();
   const Visit and_back(home);
   os::unshare(CLONE_NEWNET);
   disable_ipv6("all");
@@ -73,11 +82,13 @@ os::UniqueFd make_proxy_namespace() {
   // A new namespace takes these from the host's (ip-sysctl, devconf_inherit_init_net).
   set_sysctl("ipv4/ip_forward", "0");
   set_sysctl("ipv4/icmp_echo_ignore_all", "1");
-  return open_own_namespace();
+  // Every refused datagram is answered, not only the first few of a second (icmp(7)).
+  set_sysctl("ipv4/icmp_ratemask", "0");
+  return open_network_namespace();
 }
 
 void make_link(const os::UniqueFd& proxy_namespace, const os::UniqueFd& sandbox_namespace,
-               const LinkAddresses& addresses) {
+               const LinkAddresses& addresses, Transparency transparency) {
   {
     const Visit sandbox(sandbox_namespace);
     disable_ipv6("default");  // before the link is there, or it would get an address of its own
@@ -88,28 +99,30 @@ void make_link(const os::UniqueFd& proxy_namespace, const os::UniqueFd& sandbox_
     rtnl.add_veth(proxy_end, sandbox_end, sandbox_namespace);
     rtnl.add_address(proxy_end, addresses.proxy, addresses.sandbox);
     rtnl.bring_up(proxy_end);
+    if (transparency == Transparency::on) rtnl.add_local_default_route(proxy_end);
   }
   const Visit sandbox(sandbox_namespace);
   Rtnl rtnl;
   rtnl.add_address(sandbox_end, addresses.sandbox, addresses.proxy);
   rtnl.bring_up(sandbox_end);
+  if (transparency == Transparency::off) return;
+  for (const RouteRule& rule : plan_rules(addresses)) rtnl.add_rule(rule);
+  rtnl.add_default_route(sandbox_end, addresses.proxy);
 }
 
-os::UniqueFd listen_in(const os::UniqueFd& network_namespace, std::uint16_t port) {
-  const Visit inside(network_namespace);
-  os::UniqueFd socket(os::check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                                "socket", "proxy"));
-  const int on = 1;
-  os::check(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), "setsockopt",
-            "SO_REUSEADDR");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  os::check(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-            "bind", "proxy");
-  os::check(::listen(socket.get(), backlog), "listen", "proxy");
-  return socket;
+void settle_link(const os::UniqueFd& proxy_namespace) {
+  const Visit proxy(proxy_namespace);
+  const os::UniqueFd socket(
+      os::check(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket", "interface"));
+  const auto until = std::chrono::steady_clock::now() + settle_limit;
+  ask_for_carrier(socket, proxy_end);
+  while (!is_running(socket, proxy_end)) {
+    if (std::chrono::steady_clock::now() >= until) throw os::Error(ETIMEDOUT, "wait", proxy_end);
+    std::this_thread::sleep_for(settle_pause);
+  }
 }
+
+bool supports_transparency() { return Rtnl().has_rules(); }
 
 void hold_namespace(const os::UniqueFd& network_namespace, const std::string& path) {
   release_namespace(path);

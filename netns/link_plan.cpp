@@ -21,11 +21,6 @@ constexpr std::uint32_t mask(std::uint8_t prefix) {
 constexpr std::array unusable{Subnet{0x00000000, 8}, Subnet{0x7f000000, 8}, Subnet{0xa9fe0000, 16},
                               Subnet{0xe0000000, 3}};
 
-bool overlap(const Subnet& left, const Subnet& right) {
-  const std::uint32_t common = mask(std::min(left.prefix, right.prefix));
-  return (left.address & common) == (right.address & common);
-}
-
 std::optional<std::uint32_t> parse_address(const std::string& text) {
   in_addr address{};
   if (::inet_pton(AF_INET, text.c_str(), &address) != 1) return std::nullopt;
@@ -33,6 +28,11 @@ std::optional<std::uint32_t> parse_address(const std::string& text) {
 }
 
 }  // namespace
+
+bool overlap(const Subnet& left, const Subnet& right) {
+  const std::uint32_t common = mask(std::min(left.prefix, right.prefix));
+  return (left.address & common) == (right.address & common);
+}
 
 std::optional<Subnet> parse_subnet(std::string_view text) {
   const std::size_t slash = text.find('/');

@@ -17,6 +17,9 @@ struct Subnet {
   friend bool operator==(const Subnet&, const Subnet&) = default;
 };
 
+// Whether they have an address in common.
+bool overlap(const Subnet& left, const Subnet& right);
+
 // The far end of the shared address space (RFC 6598): neither the Internet nor common private
 // networks use it, and 65,536 links fit.
 inline constexpr std::string_view default_subnet = "100.124.0.0/14";

@@ -1,14 +1,19 @@
 #include "netns/rtnl.hpp"
 
 #include <arpa/inet.h>
+#include <linux/fib_rules.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/veth.h>
+#include <netlink/route/route.h>
+#include <netlink/route/rule.h>
 
 #include <cerrno>
+#include <string>
 #include <string_view>
 
 #include "os/error.hpp"
@@ -32,6 +37,7 @@ int to_errno(int result) {
     case NLE_OBJ_NOTFOUND:
       return ENODEV;
     case NLE_OPNOTSUPP:
+    case NLE_AF_NOSUPPORT:
       return EOPNOTSUPP;
     case NLE_BUSY:
       return EBUSY;
@@ -57,6 +63,9 @@ using Socket = std::unique_ptr<nl_sock, Release<nl_socket_free>>;
 using Link = std::unique_ptr<rtnl_link, Release<rtnl_link_put>>;
 using Address = std::unique_ptr<rtnl_addr, Release<rtnl_addr_put>>;
 using NlAddress = std::unique_ptr<nl_addr, Release<nl_addr_put>>;
+using Route = std::unique_ptr<rtnl_route, Release<rtnl_route_put>>;
+using Rule = std::unique_ptr<rtnl_rule, Release<rtnl_rule_put>>;
+using Cache = std::unique_ptr<nl_cache, Release<nl_cache_free>>;
 
 template <typename Owner>
 Owner allocated(Owner owner, const char* call) {
@@ -64,11 +73,11 @@ Owner allocated(Owner owner, const char* call) {
   return owner;
 }
 
-NlAddress make_address(std::uint32_t address) {
+NlAddress make_address(std::uint32_t address, int prefix = host_prefix) {
   const in_addr bytes{htonl(address)};
   NlAddress made =
       allocated(NlAddress(nl_addr_build(AF_INET, &bytes, sizeof bytes)), "nl_addr_build");
-  nl_addr_set_prefixlen(made.get(), host_prefix);
+  nl_addr_set_prefixlen(made.get(), prefix);
   return made;
 }
 
@@ -76,6 +85,24 @@ int index_of(const char* name) {
   const unsigned index = ::if_nametoindex(name);
   if (index == 0) os::throw_errno("if_nametoindex", name);
   return static_cast<int>(index);
+}
+
+// A route of the main table to all addresses over one interface.
+Route make_default_route(const char* name, std::uint8_t type, std::uint8_t scope,
+                         const nl_addr* gateway) {
+  Route route = allocated(Route(rtnl_route_alloc()), "rtnl_route_alloc");
+  rtnl_route_set_family(route.get(), AF_INET);
+  rtnl_route_set_table(route.get(), RT_TABLE_MAIN);
+  rtnl_route_set_scope(route.get(), scope);
+  const NlAddress everywhere = make_address(0, 0);
+  check_nl(rtnl_route_set_dst(route.get(), everywhere.get()), "rtnl_route_set_dst", name);
+  check_nl(rtnl_route_set_type(route.get(), type), "rtnl_route_set_type", name);
+  rtnl_nexthop* hop = rtnl_route_nh_alloc();
+  if (hop == nullptr) throw os::Error(ENOMEM, "rtnl_route_nh_alloc", name);
+  rtnl_route_add_nexthop(route.get(), hop);  // the route owns it now
+  rtnl_route_nh_set_ifindex(hop, index_of(name));
+  if (gateway != nullptr) rtnl_route_nh_set_gateway(hop, const_cast<nl_addr*>(gateway));
+  return route;
 }
 
 }  // namespace
@@ -121,6 +148,45 @@ void Rtnl::bring_up(const char* name) {
   rtnl_link_set_flags(change.get(), IFF_UP);
   check_nl(rtnl_link_change(impl_->socket.get(), link.get(), change.get(), 0), "rtnl_link_change",
            name);
+}
+
+void Rtnl::add_default_route(const char* name, std::uint32_t gateway) {
+  const NlAddress next = make_address(gateway);
+  const Route route = make_default_route(name, RTN_UNICAST, RT_SCOPE_UNIVERSE, next.get());
+  check_nl(rtnl_route_add(impl_->socket.get(), route.get(), NLM_F_EXCL), "rtnl_route_add", name);
+}
+
+void Rtnl::add_local_default_route(const char* name) {
+  const Route route = make_default_route(name, RTN_LOCAL, RT_SCOPE_HOST, nullptr);
+  check_nl(rtnl_route_add(impl_->socket.get(), route.get(), NLM_F_EXCL), "rtnl_route_add", name);
+}
+
+void Rtnl::add_rule(const RouteRule& rule) {
+  const Rule made = allocated(Rule(rtnl_rule_alloc()), "rtnl_rule_alloc");
+  const bool found = rule.verdict == RouteRule::Verdict::routed;
+  rtnl_rule_set_family(made.get(), AF_INET);
+  rtnl_rule_set_prio(made.get(), rule.priority);
+  rtnl_rule_set_action(made.get(), found ? FR_ACT_TO_TBL : FR_ACT_UNREACHABLE);
+  if (found) rtnl_rule_set_table(made.get(), RT_TABLE_MAIN);
+  if (rule.to) {
+    const NlAddress to = make_address(rule.to->address, rule.to->prefix);
+    check_nl(rtnl_rule_set_dst(made.get(), to.get()), "rtnl_rule_set_dst", "rule");
+  }
+  if (rule.tcp_port != 0) {
+    check_nl(rtnl_rule_set_ipproto(made.get(), IPPROTO_TCP), "rtnl_rule_set_ipproto", "rule");
+    check_nl(rtnl_rule_set_dport(made.get(), rule.tcp_port), "rtnl_rule_set_dport", "rule");
+  }
+  check_nl(rtnl_rule_add(impl_->socket.get(), made.get(), NLM_F_CREATE | NLM_F_EXCL),
+           "rtnl_rule_add", std::to_string(rule.priority));
+}
+
+bool Rtnl::has_rules() {
+  nl_cache* listed = nullptr;
+  const int result = rtnl_rule_alloc_cache(impl_->socket.get(), AF_INET, &listed);
+  const Cache owner(listed);
+  if (result == -NLE_OPNOTSUPP || result == -NLE_AF_NOSUPPORT) return false;
+  check_nl(result, "rtnl_rule_alloc_cache", "rules");
+  return true;
 }
 
 }  // namespace daiv::netns

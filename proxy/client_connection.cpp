@@ -17,6 +17,9 @@ using std::chrono::steady_clock;
 namespace daiv::proxy {
 namespace {
 
+constexpr char alert_access_denied = 49;
+constexpr char alert_internal_error = 80;
+
 constexpr std::string_view established = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 // On the pool: signing with an RSA key takes milliseconds.
@@ -35,16 +38,25 @@ std::string judge_hello(const HelloPeek& peek, const HostName& host) {
                      name ? name->text() : std::string("(no host name)"));
 }
 
+// The literal that the client has connected to, as a host.
+std::optional<HostName> find_literal(const asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto endpoint = socket.local_endpoint(error);
+  if (error) return std::nullopt;
+  return HostName::parse(endpoint.address().to_string());
+}
+
 class ClientConnection {
 public:
   ClientConnection(std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session,
-                   asio::ip::tcp::socket socket)
+                   asio::ip::tcp::socket socket, Arrival arrival)
       : core_(*core),
         session_(*session),
+        arrival_(arrival),
         client_{core, session, Channel(session->channels, std::move(socket)), {}, {}, {}} {}
 
   asio::awaitable<void> run() {
-    Next next = Next::request;
+    Next next = co_await arrive();
     for (bool first = true; next == Next::request && !client_.channel.is_cut(); first = false)
       next = co_await serve_one(first);
     if (next == Next::linger) co_await client_.channel.linger();
@@ -52,6 +64,77 @@ public:
   }
 
 private:
+  // In transparent mode a connection is for one host, as if it had been opened by a CONNECT: the
+  // one whose name was looked up, or else, at a literal address, the one that the client asks for
+  // there first. The literal itself is only judged and reached where the client names nothing.
+  asio::awaitable<Next> arrive() {
+    if (arrival_ == Arrival::proxy) co_return Next::request;
+    const auto literal = find_literal(client_.channel.socket());
+    if (!literal) co_return Next::done;  // the client is gone
+    const auto known = find_looked_up();
+    const Authority authority{known ? *known : *literal,
+                              static_cast<std::uint16_t>(arrival_ == Arrival::http ? 80 : 443)};
+    if (arrival_ == Arrival::http) {
+      client_.tunnel = TunnelTarget{authority, Scheme::http};
+      awaits_name_ = !known;
+      co_return Next::request;
+    }
+    const Next next = co_await arrive_at_https(authority, known.has_value());
+    co_return next;
+  }
+
+  // The name that the sandbox's resolver gave the address for.
+  std::optional<HostName> find_looked_up() {
+    boost::system::error_code error;
+    const auto address = client_.channel.socket().local_endpoint(error).address();
+    if (error || !address.is_v4()) return std::nullopt;
+    return session_.names.name_of(address.to_v4().to_uint());
+  }
+
+  void take_name(const RequestHead& head) {
+    if (!std::exchange(awaits_name_, false)) return;
+    const auto named = find_destination(head, Scheme::http);
+    if (named && named->scheme == Scheme::http &&
+        named->authority.port == client_.tunnel->authority.port)
+      client_.tunnel->authority = named->authority;
+  }
+
+  // A denied host is intercepted too: its client gets to read why, over TLS.
+  asio::awaitable<Next> arrive_at_https(Authority authority, bool is_known) {
+    begin_decision(Decision::Kind::connect, "CONNECT");
+    decision_.host = authority.host.text();
+    decision_.port = authority.port;
+    const auto peek = co_await peek_hello(core_.settings.timeouts.head);
+    if (!peek) co_return Next::done;
+    if (peek->server_name && !is_known) {
+      if (auto name = HostName::parse(*peek->server_name)) authority.host = *std::move(name);
+      decision_.host = authority.host.text();
+    }
+    const std::string objection = judge_hello(*peek, authority.host);
+    if (!objection.empty()) {
+      ++core_.counters.tunnels_cut;
+      const Next next = co_await refuse_tls(alert_access_denied, 403, objection);
+      co_return next;
+    }
+    const std::shared_ptr<const Policy> policy = session_.policy;
+    const ConnectVerdict verdict = judge_connect(*policy, authority.host, authority.port);
+    decision_.rule = verdict.rule == nullptr ? std::string() : verdict.rule->host.text();
+    if (verdict.allowed && !verdict.intercepted) {
+      const Next next = co_await open_tunnel(authority, policy, verdict);
+      co_return next;
+    }
+    const Next next = co_await intercept(authority);
+    co_return next;
+  }
+
+  // Where no page can be shown: an alert (RFC 8446 §6) tells the client more than a reset.
+  asio::awaitable<Next> refuse_tls(char alert, int status, std::string reason) {
+    end_decision(status, std::move(reason));
+    const std::string record{0x15, 0x03, 0x03, 0x00, 0x02, 0x02, alert};
+    const bool sent = co_await client_.channel.write(record, core_.settings.timeouts.body);
+    co_return sent ? Next::linger : Next::done;
+  }
+
   asio::awaitable<Next> serve_one(bool first) {
     const EgressTimeouts& timeouts = core_.settings.timeouts;
     const HeadRead read =
@@ -81,6 +164,7 @@ private:
     }
     client_.received.erase(0, read.size);
     if (client_.received.empty()) client_.received.shrink_to_fit();
+    take_name(*head);
     if (head->method == "CONNECT") {
       const Next next = co_await connect(std::move(*head));
       co_return next;
@@ -170,6 +254,7 @@ private:
   }
 
   asio::awaitable<bool> say_established() {
+    if (arrival_ != Arrival::proxy) co_return true;  // nobody asked
     const std::string text(established);
     const bool sent = co_await client_.channel.write(text, core_.settings.timeouts.body);
     co_return sent;
@@ -208,7 +293,8 @@ private:
         std::move(ssl), std::exchange(client_.received, {}), core_.settings.timeouts.head);
     ++core_.counters.handshakes;
     if (!fault.empty()) {
-      decision_.allowed = true;  // not the policy's doing: a client that does not trust the CA
+      // Where it is not the policy's doing: a client that does not trust the CA.
+      decision_.allowed = judge_connect(*session_.policy, authority.host, authority.port).allowed;
       end_decision(200, fmt::format("TLS with the client: {}", fault));
       co_return Next::done;
     }
@@ -243,6 +329,11 @@ private:
           upstream ? DialFault{403, "the policy has changed"} : std::move(upstream.error());
       if (fault.status != 403) ++core_.counters.upstream_failures;
       decision_.allowed = fault.status != 403;
+      if (arrival_ == Arrival::https) {
+        const char alert = fault.status == 403 ? alert_access_denied : alert_internal_error;
+        const Next next = co_await refuse_tls(alert, fault.status, fault.text);
+        co_return next;
+      }
       Answer answer = fault.status == 403 ? make_refusal(403, where(authority), fault.text, {})
                                           : make_gateway_error(fault.status, fault.text);
       const Next next = co_await answer_connect(std::move(answer), fault.text);
@@ -292,6 +383,8 @@ private:
 
   ProxyCore& core_;
   ProxiedSession& session_;
+  Arrival arrival_;
+  bool awaits_name_ = false;  // the first request says what the connection is for
   ClientState client_;
   Decision decision_;
   std::string tunnel_end_;
@@ -303,8 +396,8 @@ private:
 
 asio::awaitable<void> serve_client(std::shared_ptr<ProxyCore> core,
                                    std::shared_ptr<ProxiedSession> session,
-                                   asio::ip::tcp::socket socket) {
-  ClientConnection connection(std::move(core), std::move(session), std::move(socket));
+                                   asio::ip::tcp::socket socket, Arrival arrival) {
+  ClientConnection connection(std::move(core), std::move(session), std::move(socket), arrival);
   co_await connection.run();
 }
 

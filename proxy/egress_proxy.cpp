@@ -14,6 +14,7 @@
 #include "os/error.hpp"
 #include "proxy/answer.hpp"
 #include "proxy/client_connection.hpp"
+#include "proxy/name_service.hpp"
 #include "proxy/proxied_session.hpp"
 
 namespace asio = boost::asio;
@@ -58,25 +59,23 @@ public:
         sweep_(executor),
         empty_(executor, steady_clock::time_point::max()) {}
 
-  void add(const std::string& id, std::vector<os::UniqueFd> listeners, Policy policy) {
+  void add(const std::string& id, std::vector<os::UniqueFd> listeners, Policy policy,
+           TransparentSockets transparent) {
     remove(id);
     Served served;
     served.session = std::make_shared<ProxiedSession>(id, *core_, std::move(policy));
-    for (auto& listener : listeners) {
-      const ip::tcp protocol = protocol_of(listener);
-      auto acceptor = std::make_shared<ip::tcp::acceptor>(core_->executor);
-      acceptor->assign(protocol, listener.get());
-      static_cast<void>(listener.release());
-      served.acceptors.push_back(std::move(acceptor));
+    for (auto& listener : listeners) open_door(served, std::move(listener), Door::proxy);
+    if (transparent.http) {
+      open_door(served, std::move(transparent.http), Door::http);
+      open_door(served, std::move(transparent.https), Door::https);
+      open_door(served, std::move(transparent.name_streams), Door::names);
+      served.names = std::make_shared<ip::udp::socket>(core_->executor);
+      served.names->assign(ip::udp::v4(), transparent.names.get());
+      static_cast<void>(transparent.names.release());
     }
-    for (const auto& acceptor : served.acceptors) {
-      ++accepting_;
-      asio::co_spawn(core_->executor, accept(shared_from_this(), served.session, acceptor),
-                     [self = shared_from_this()](const std::exception_ptr&) {
-                       --self->accepting_;
-                       self->announce_end();
-                     });
-    }
+    for (const auto& [acceptor, door] : served.doors)
+      start(accept(shared_from_this(), served.session, acceptor, door));
+    if (served.names) start(serve_name_datagrams(served.session, served.names));
     sessions_.insert_or_assign(id, std::move(served));
   }
 
@@ -101,7 +100,8 @@ public:
     sessions_.erase(found);
     served.session->removed = true;
     error_code ignored;
-    for (const auto& acceptor : served.acceptors) acceptor->close(ignored);
+    for (const auto& [acceptor, door] : served.doors) acceptor->close(ignored);
+    if (served.names) served.names->close(ignored);
     served.session->channels.cut_all();
   }
 
@@ -133,13 +133,32 @@ public:
   }
 
 private:
+  enum class Door { proxy, http, https, names };
+  // Sockets are shared with the coroutine that serves them, and are closed from here.
   struct Served {
     std::shared_ptr<ProxiedSession> session;
-    // Shared with the coroutine that accepts on it, and is closed from here.
-    std::vector<std::shared_ptr<ip::tcp::acceptor>> acceptors;
+    std::vector<std::pair<std::shared_ptr<ip::tcp::acceptor>, Door>> doors;
+    std::shared_ptr<ip::udp::socket> names;  // null: no transparent mode
   };
   // Sessions with a connection each; a session that was removed stays while it has some.
   using Open = std::list<std::shared_ptr<ProxiedSession>>;
+
+  void open_door(Served& served, os::UniqueFd listener, Door door) const {
+    const ip::tcp protocol = protocol_of(listener);
+    auto acceptor = std::make_shared<ip::tcp::acceptor>(core_->executor);
+    acceptor->assign(protocol, listener.get());
+    static_cast<void>(listener.release());
+    served.doors.emplace_back(std::move(acceptor), door);
+  }
+
+  void start(asio::awaitable<void> service) {
+    ++accepting_;
+    asio::co_spawn(core_->executor, std::move(service),
+                   [self = shared_from_this()](const std::exception_ptr&) {
+                     --self->accepting_;
+                     self->announce_end();
+                   });
+  }
 
   bool is_open(const Policy& policy, const OpenTunnel& tunnel) const {
     const auto& [host, port] = tunnel.authority;
@@ -159,7 +178,7 @@ private:
 
   static asio::awaitable<void> accept(std::shared_ptr<Impl> self,
                                       std::shared_ptr<ProxiedSession> session,
-                                      std::shared_ptr<ip::tcp::acceptor> acceptor) {
+                                      std::shared_ptr<ip::tcp::acceptor> acceptor, Door door) {
     while (acceptor->is_open() && !session->removed) {
       ip::tcp::socket socket(self->core_->executor);
       const auto result =
@@ -167,7 +186,7 @@ private:
       const error_code error = std::get<0>(result);
       if (session->removed || error == asio::error::operation_aborted) co_return;
       if (!error) {
-        self->take(session, std::move(socket));
+        self->take(session, std::move(socket), door);
         continue;
       }
       // The peer was gone already, or descriptors are short: neither is the listener's end.
@@ -177,15 +196,37 @@ private:
     }
   }
 
-  void take(const std::shared_ptr<ProxiedSession>& session, ip::tcp::socket socket) {
+  // What is said to one connection too many. A client of TLS or DNS would not understand it.
+  static void turn_away(ip::tcp::socket& socket, Door door) {
+    if (door != Door::proxy && door != Door::http) return;
+    error_code ignored;
+    const std::string text =
+        to_text(make_bad_request(503, "too many connections"), AnswerBody::sent);
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(text), ignored);
+  }
+
+  asio::awaitable<void> serve(const std::shared_ptr<ProxiedSession>& session,
+                              ip::tcp::socket socket, Door door) const {
+    switch (door) {
+      case Door::proxy:
+        return serve_client(core_, session, std::move(socket), Arrival::proxy);
+      case Door::http:
+        return serve_client(core_, session, std::move(socket), Arrival::http);
+      case Door::https:
+        return serve_client(core_, session, std::move(socket), Arrival::https);
+      case Door::names:
+        break;
+    }
+    return serve_name_connection(session, std::move(socket));
+  }
+
+  void take(const std::shared_ptr<ProxiedSession>& session, ip::tcp::socket socket, Door door) {
     ++core_->counters.connections;
     error_code ignored;
     if (session->connections >= core_->settings.max_connections) {
       ++core_->counters.refused_connections;
-      const std::string text =
-          to_text(make_bad_request(503, "too many connections"), AnswerBody::sent);
-      socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(text), ignored);
+      turn_away(socket, door);
       return;
     }
     socket.set_option(ip::tcp::no_delay(true), ignored);
@@ -199,8 +240,7 @@ private:
       self->open_.erase(entry);
       self->announce_end();
     };
-    asio::co_spawn(core_->executor, serve_client(core_, session, std::move(socket)),
-                   std::move(ended));
+    asio::co_spawn(core_->executor, serve(session, std::move(socket), door), std::move(ended));
   }
 
   void announce_end() {
@@ -245,8 +285,8 @@ EgressProxy::EgressProxy(EgressSettings settings, DecisionLog log, asio::any_io_
 EgressProxy::~EgressProxy() { impl_->remove_all(); }
 
 void EgressProxy::add(const std::string& session, std::vector<os::UniqueFd> listeners,
-                      Policy policy) {
-  impl_->add(session, std::move(listeners), std::move(policy));
+                      Policy policy, TransparentSockets transparent) {
+  impl_->add(session, std::move(listeners), std::move(policy), std::move(transparent));
 }
 
 bool EgressProxy::update(const std::string& session, Policy policy) {

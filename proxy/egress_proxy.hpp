@@ -49,6 +49,8 @@ struct EgressSettings {
   std::size_t max_buffer_bytes = 64U << 20;  // of all connections of one session
   std::size_t max_connections = 1000;        // of one session; more are answered 503 and closed
   EgressTimeouts timeouts;
+  // First of 65,536 addresses that stand for names in transparent mode (IPv4, host byte order).
+  std::uint32_t synthetic_pool = 0x64700000;
   // Whether an address is this host's or a session's own: only a rule with that literal opens it.
   std::function<bool(const boost::asio::ip::address&)> is_own_address;
   // Endpoints that no rule opens: the daemon's own API, the proxies' listeners. Empty: none.
@@ -93,6 +95,14 @@ struct EgressCounters {
   std::uint64_t bytes_down = 0;
 };
 
+// What transparent mode is served on, beside the proxy's own listener: all of them or none.
+struct TransparentSockets {
+  os::UniqueFd http;   // listens on port 80 of every address
+  os::UniqueFd https;  // on port 443
+  os::UniqueFd names;  // UDP, port 53 of the proxy's address
+  os::UniqueFd name_streams;
+};
+
 // The proxy of all sessions: HTTP/1, CONNECT tunnels, interception, credentials. All of it, the
 // callbacks included, runs on `executor`'s one thread, and every member is called there. Making
 // certificates runs on `pool`; name look-ups on threads of its own, since a name server that keeps
@@ -109,8 +119,9 @@ public:
   EgressProxy& operator=(const EgressProxy&) = delete;
 
   // Serves `listeners` (bound and listening TCP sockets, of any network namespace) for a session.
-  // Ready when it returns. A session that is served already has its listeners and policy replaced.
-  void add(const std::string& session, std::vector<os::UniqueFd> listeners, Policy policy);
+  // Ready when it returns. A session that is served already has its sockets and policy replaced.
+  void add(const std::string& session, std::vector<os::UniqueFd> listeners, Policy policy,
+           TransparentSockets transparent = {});
 
   // Sets the policy: it holds for the next request of each connection, and tunnels and WebSockets
   // that it denies are cut before this returns. False: the session is not served.

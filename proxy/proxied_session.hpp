@@ -15,6 +15,7 @@
 #include "proxy/leaf_cache.hpp"
 #include "proxy/request_target.hpp"
 #include "proxy/resolver.hpp"
+#include "proxy/synthetic_names.hpp"
 #include "proxy/tls_context.hpp"
 
 // What connections share. All of it is confined to the proxy's thread.
@@ -63,7 +64,8 @@ struct ProxiedSession {
       : id(std::move(its_id)),
         policy(std::make_shared<const Policy>(std::move(its_policy))),
         channels(core.scratch),
-        upstream_tls(core.trust) {}
+        upstream_tls(core.trust),
+        names(core.settings.synthetic_pool) {}
 
   std::string id;
   // Shared with the requests that are judged by it: it stays whole while they hold its rules.
@@ -71,6 +73,7 @@ struct ProxiedSession {
   ChannelSet channels;
   ClientTls client_tls;
   UpstreamTls upstream_tls;
+  SyntheticNames names;  // that its resolver has told
   std::list<OpenTunnel> tunnels;
   std::size_t connections = 0;
   std::size_t buffered_bytes = 0;

@@ -40,7 +40,7 @@ std::uint16_t read_port(wire::Reader& in) {
 }
 
 void write(wire::Writer& out, const EgressLink& link) {
-  out.u32(link.proxy).u32(link.sandbox).u32(link.port);
+  out.u32(link.proxy).u32(link.sandbox).u32(link.port).boolean(link.transparent);
 }
 
 EgressLink read_link(wire::Reader& in) {
@@ -48,6 +48,7 @@ EgressLink read_link(wire::Reader& in) {
   link.proxy = in.u32();
   link.sandbox = in.u32();
   link.port = read_port(in);
+  link.transparent = in.boolean();
   require(link.proxy != 0 && link.sandbox != 0 && link.proxy != link.sandbox, "addresses");
   require(link.port != 0, "port");
   return link;
@@ -64,7 +65,7 @@ void write(wire::Writer& out, const KillSandbox& request) { out.text(request.ses
 void write(wire::Writer& out, const RemoveSandbox& request) { out.text(request.session); }
 void write(wire::Writer&, const ListSandboxes&) {}
 void write(wire::Writer& out, const AdoptSandbox& request) {
-  out.text(request.session).u32(request.egress_port);
+  out.text(request.session).u32(request.egress_port).boolean(request.transparent);
 }
 void write(wire::Writer& out, const UnpackLayer& request) {
   out.text(request.layer).text(request.expected_diff_id);
@@ -99,6 +100,7 @@ AdoptSandbox read_adopt(wire::Reader& in) {
   AdoptSandbox request;
   request.session = read_session(in);
   request.egress_port = read_port(in);
+  request.transparent = in.boolean();
   return request;
 }
 

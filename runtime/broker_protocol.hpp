@@ -32,6 +32,9 @@ struct EgressLink {
   std::uint32_t proxy = 0;
   std::uint32_t sandbox = 0;
   std::uint16_t port = 0;  // of the proxy's listening socket
+  // Programs that know no proxy reach it, too (netns/transparent_plan.hpp); where the kernel can't,
+  // the answer has no sockets for them.
+  bool transparent = false;
 
   friend bool operator==(const EgressLink&, const EgressLink&) = default;
 };
@@ -43,8 +46,8 @@ struct EgressLink {
 // Makes a sandbox and starts its agent. `fds`: the agent's configuration (sealed memfd).
 // Where the session's directory exists already, its writable layer is used again (a reopen).
 // Answer: Created with a pidfd of the agent, when the agent listens on <runtime
-// dir>/sessions/<id>/agent.sock; with `egress` a second descriptor follows, the proxy's listening
-// socket at the other end of the sandbox's only link.
+// dir>/sessions/<id>/agent.sock; with `egress` the proxy's sockets at the other end of the
+// sandbox's only link follow (netns/proxy_sockets.hpp): one, or five in transparent mode.
 struct CreateSandbox {
   std::string session;
   std::uint32_t uid_base = 0;       // first host uid of the session's range of 65,536
@@ -73,11 +76,12 @@ struct RemoveSandbox {
 struct ListSandboxes {};
 
 // A pidfd of a running sandbox's agent, found again after a restart by pid and start time. Answer:
-// Created or Failed. With a port, a new listening socket of the proxy follows, in the namespace
-// that was kept: the earlier one went with its front.
+// Created or Failed. With a port, new sockets of the proxy follow, in the namespace that was kept:
+// the earlier ones went with their front.
 struct AdoptSandbox {
   std::string session;
   std::uint16_t egress_port = 0;  // 0: a sandbox without egress
+  bool transparent = false;
 };
 
 // Unpacks one layer into a new layer directory. `fds`: the read end of a pipe with the layer's
@@ -131,7 +135,7 @@ struct Failed {
 
 struct Done {};
 
-struct Created {  // descriptors: a pidfd of the agent; with egress, the proxy's listening socket
+struct Created {  // descriptors: a pidfd of the agent; with egress, the proxy's sockets
   std::uint32_t pid = 0;
   std::uint64_t start_time = 0;  // field 22 of /proc/pid/stat
 };

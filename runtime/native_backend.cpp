@@ -142,7 +142,8 @@ std::string wait_until_ready(const Channels& channels) {
 // While PID 1 waits for its id maps: nothing of the image runs before the link is there.
 void link_to_proxy(const EgressLink& link, const os::UniqueFd& proxy_namespace, pid_t first) {
   const os::UniqueFd sandbox = os::open_file(fmt::format("/proc/{}/ns/net", first), O_RDONLY);
-  netns::make_link(proxy_namespace, sandbox, {link.proxy, link.sandbox});
+  netns::make_link(proxy_namespace, sandbox, {link.proxy, link.sandbox},
+                   link.transparent ? netns::Transparency::on : netns::Transparency::off);
 }
 
 SandboxInit prepare(SandboxSpec& spec, const UidRanges& ranges, const os::UniqueFd& agent_program,
@@ -200,6 +201,7 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   os::crash_point("broker.create.started");
   if (std::string text = wait_until_ready(channels); !text.empty())
     return std::unexpected(failed(std::move(text)));
+  if (init.request.egress) netns::settle_link(spec.proxy_namespace);
   const auto start_time = os::find_start_time(agent.pid());
   if (!start_time) return std::unexpected(failed("the agent ended as soon as it was ready"));
   const pid_t pid = agent.pid();

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "netns/link.hpp"
+#include "netns/proxy_sockets.hpp"
 #include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
@@ -42,13 +44,19 @@ bool is_planned_link(const CreateSandbox& request, const BrokerOptions& options)
 
 Outcome outcome(Answer answer) { return {std::move(answer), {}}; }
 
-// With `listener`, for a sandbox with egress.
-Outcome created(RunningAgent agent, os::UniqueFd listener = {}) {
+// `sockets`: the proxy's, for a sandbox with egress.
+Outcome created(RunningAgent agent, std::vector<os::UniqueFd> sockets = {}) {
   Outcome result;
   result.answer = Created{static_cast<std::uint32_t>(agent.pid), agent.start_time};
   result.fds.push_back(std::move(agent.pidfd));
-  if (listener) result.fds.push_back(std::move(listener));
+  std::ranges::move(sockets, std::back_inserter(result.fds));
   return result;
+}
+
+// As far as the kernel goes along.
+netns::Transparency transparency(bool wanted) {
+  return wanted && netns::supports_transparency() ? netns::Transparency::on
+                                                  : netns::Transparency::off;
 }
 
 }  // namespace
@@ -105,10 +113,13 @@ Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_conf
   spec.session = std::move(*directory);
   spec.layers = os::duplicate(layers_.directory());
   os::crash_point("broker.create.listens");
-  os::UniqueFd listener;
+  std::vector<os::UniqueFd> sockets;
   if (request.egress) {
+    const netns::Transparency mode = transparency(request.egress->transparent);
+    spec.request.egress->transparent = mode == netns::Transparency::on;
     spec.proxy_namespace = netns::make_proxy_namespace();
-    listener = netns::listen_in(spec.proxy_namespace, request.egress->port);
+    sockets = netns::open_proxy_sockets(spec.proxy_namespace, request.egress->proxy,
+                                        request.egress->port, mode);
     sessions_.hold_network(request.session, spec.proxy_namespace);
     os::crash_point("broker.create.network");
   }
@@ -117,7 +128,7 @@ Outcome Operations::create(const CreateSandbox& request, os::UniqueFd agent_conf
   os::crash_point("broker.create.runs");
   sessions_.write_record(request.session, {agent->pid, agent->start_time, read_boot_id()});
   os::crash_point("broker.create.recorded");
-  return created(std::move(*agent), std::move(listener));
+  return created(std::move(*agent), std::move(sockets));
 }
 
 std::optional<RunningAgent> Operations::find_agent(const std::string& session) const {
@@ -184,10 +195,11 @@ Outcome Operations::act(const ListSandboxes&, std::vector<os::UniqueFd>) {
 Outcome Operations::act(const AdoptSandbox& request, std::vector<os::UniqueFd>) {
   auto agent = find_running(request.session);
   if (!agent) return outcome(Failed{Failure::not_found, "no agent of this session runs"});
-  os::UniqueFd listener;
-  if (request.egress_port != 0)
-    listener = netns::listen_in(sessions_.open_network(request.session), request.egress_port);
-  return created(std::move(*agent), std::move(listener));
+  if (request.egress_port == 0) return created(std::move(*agent));
+  const os::UniqueFd network = sessions_.open_network(request.session);
+  return created(std::move(*agent),
+                 netns::open_proxy_sockets(network, netns::find_proxy_address(network),
+                                           request.egress_port, transparency(request.transparent)));
 }
 
 Outcome Operations::act(const UnpackLayer& request, std::vector<os::UniqueFd> fds) {

@@ -216,7 +216,7 @@ void mount_system_directories(const UniqueFd& root) {
 
 void make_session_files(const UniqueFd& root, const CreateSandbox& request) {
   const UniqueFd etc = open_image_directory(root, "etc", 0755, sandbox_root);
-  for (const EtcFile& file : plan_etc_files(request.hostname))
+  for (const EtcFile& file : plan_etc_files(request.hostname, request.egress))
     replace_file(etc, std::string(file.name), file.content);
   open_image_directory(root, "tmp", 01777, sandbox_root);
   const Owner user{request.run_uid, request.run_gid};

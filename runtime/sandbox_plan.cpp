@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 
+#include "netns/link_plan.hpp"
 #include "runtime/names.hpp"
 
 namespace daiv::runtime {
@@ -86,6 +87,12 @@ constexpr std::array device_link_list{
     Link{"ptmx", "pts/ptmx"},
 };
 
+// The proxy's end answers look-ups in transparent mode alone.
+std::string plan_resolv_conf(const std::optional<EgressLink>& egress) {
+  if (!egress || !egress->transparent) return "# This sandbox has no name server.\n";
+  return fmt::format("nameserver {}\noptions timeout:2\n", netns::format_address(egress->proxy));
+}
+
 }  // namespace
 
 bool UidRanges::is_session_range(std::uint32_t base) const noexcept {
@@ -128,7 +135,8 @@ std::span<const Mask> sys_masks() { return sys_mask_list; }
 std::span<const DeviceNode> device_nodes() { return device_node_list; }
 std::span<const Link> device_links() { return device_link_list; }
 
-std::vector<EtcFile> plan_etc_files(const std::string& hostname) {
+std::vector<EtcFile> plan_etc_files(const std::string& hostname,
+                                    const std::optional<EgressLink>& egress) {
   return {
       {"hostname", hostname + "\n"},
       {"hosts", fmt::format("127.0.0.1\tlocalhost\n"
@@ -139,7 +147,7 @@ std::vector<EtcFile> plan_etc_files(const std::string& hostname) {
                             "ff02::2\tip6-allrouters\n"
                             "127.0.1.1\t{}\n",
                             hostname)},
-      {"resolv.conf", "# This sandbox has no name server.\n"},
+      {"resolv.conf", plan_resolv_conf(egress)},
   };
 }
 

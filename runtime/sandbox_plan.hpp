@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +77,7 @@ struct EtcFile {
   std::string_view name;
   std::string content;
 };
-std::vector<EtcFile> plan_etc_files(const std::string& hostname);
+std::vector<EtcFile> plan_etc_files(const std::string& hostname,
+                                    const std::optional<EgressLink>& egress);
 
 }  // namespace daiv::runtime

@@ -1,5 +1,7 @@
 #include "sessions/broker_host.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -23,10 +25,11 @@ enum class Egress { without, with };
 
 Sandbox take_sandbox(runtime::Reply& reply, Egress egress) {
   expect<runtime::Created>(reply);
-  if (reply.fds.size() != (egress == Egress::with ? 2U : 1U))
+  const bool complete = egress == Egress::with ? reply.fds.size() >= 2 : reply.fds.size() == 1;
+  if (!complete)
     throw HostError(runtime::Failure::internal, "broker: descriptors are missing in the answer");
   Sandbox sandbox{std::move(reply.fds.front()), {}};
-  if (egress == Egress::with) sandbox.egress_listener = std::move(reply.fds.back());
+  std::move(reply.fds.begin() + 1, reply.fds.end(), std::back_inserter(sandbox.egress_sockets));
   return sandbox;
 }
 
@@ -53,9 +56,9 @@ std::vector<runtime::SandboxEntry> BrokerHost::list() {
   return expect<runtime::Inventory>(reply).sandboxes;
 }
 
-Sandbox BrokerHost::adopt(const std::string& session, std::uint16_t egress_port) {
-  runtime::Reply reply = broker_.call(runtime::AdoptSandbox{session, egress_port});
-  return take_sandbox(reply, egress_port != 0 ? Egress::with : Egress::without);
+Sandbox BrokerHost::adopt(const runtime::AdoptSandbox& request) {
+  runtime::Reply reply = broker_.call(request);
+  return take_sandbox(reply, request.egress_port != 0 ? Egress::with : Egress::without);
 }
 
 }  // namespace daiv::sessions

@@ -14,7 +14,7 @@ public:
   void kill(const std::string& session) override;
   void remove(const std::string& session) override;
   std::vector<runtime::SandboxEntry> list() override;
-  Sandbox adopt(const std::string& session, std::uint16_t egress_port) override;
+  Sandbox adopt(const runtime::AdoptSandbox& request) override;
 
 private:
   runtime::BrokerClient& broker_;

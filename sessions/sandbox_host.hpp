@@ -31,8 +31,8 @@ private:
 
 // A sandbox that runs.
 struct Sandbox {
-  os::UniqueFd pidfd;            // of its agent
-  os::UniqueFd egress_listener;  // the proxy's, for a sandbox with egress; else empty
+  os::UniqueFd pidfd;                        // of its agent
+  std::vector<os::UniqueFd> egress_sockets;  // the proxy's, for a sandbox with egress; else none
 };
 
 // Where sandboxes live: the broker, or a test's fake. Thread-safe; every call may block, so it is
@@ -47,8 +47,8 @@ public:
   // Ends it and removes all of it. Done also where there is nothing.
   virtual void remove(const std::string& session) = 0;
   virtual std::vector<runtime::SandboxEntry> list() = 0;
-  // A running sandbox, after a restart of the daemon. `egress_port`: as in its record.
-  virtual Sandbox adopt(const std::string& session, std::uint16_t egress_port) = 0;
+  // A running sandbox, after a restart of the daemon. The request names the session.
+  virtual Sandbox adopt(const runtime::AdoptSandbox& request) = 0;
 };
 
 }  // namespace daiv::sessions

@@ -21,9 +21,9 @@ void SessionStore::require_gate(const SessionRecord& record) const {
                      "the session needs the egress proxy, which is not configured any more");
 }
 
-void SessionStore::open_gate(const Session& session, os::UniqueFd listener) {
+void SessionStore::open_gate(const Session& session, std::vector<os::UniqueFd> sockets) {
   try {
-    settings_.egress.gate->open(session.record.id, std::move(listener), session.egress);
+    settings_.egress.gate->open(session.record.id, std::move(sockets), session.egress);
   } catch (const std::exception& error) {  // it runs on, and is 503 until it starts anew
     spdlog::error("session={} event=egress_not_served error=\"{}\"", session.record.id,
                   error.what());

@@ -199,7 +199,7 @@ void SessionStore::became_running(const std::shared_ptr<Session>& session, Sandb
   session->record.state = SessionState::running;
   session->leftover = Session::Leftover::none;
   const std::uint64_t start = ++session->starts;
-  if (session->record.egress_port != 0) open_gate(*session, std::move(sandbox.egress_listener));
+  if (session->record.egress_port != 0) open_gate(*session, std::move(sandbox.egress_sockets));
   watches_.spawn("watch " + session->record.id, watch(session, start, std::move(sandbox.pidfd)));
 }
 

@@ -121,7 +121,7 @@ private:
   boost::asio::awaitable<void> stop_sandbox(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> remove_sandbox(std::shared_ptr<Session> session);
   void became_running(const std::shared_ptr<Session>& session, Sandbox sandbox);
-  void open_gate(const Session& session, os::UniqueFd listener);
+  void open_gate(const Session& session, std::vector<os::UniqueFd> sockets);
   void close_gate(const Session& session);
   void require_gate(const SessionRecord& record) const;
   boost::asio::awaitable<EgressUpdate> change_egress(std::shared_ptr<Session> session,

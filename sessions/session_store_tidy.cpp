@@ -43,7 +43,9 @@ void SessionStore::reconcile() {
     const auto session = find(id);
     try {
       require_gate(session->record);
-      became_running(session, host_.adopt(id, session->record.egress_port));
+      const runtime::AdoptSandbox request{id, session->record.egress_port,
+                                          settings_.egress.transparent};
+      became_running(session, host_.adopt(request));
       spdlog::info("session={} event=adopted", id);
     } catch (const std::exception&
                  error) {  // one sandbox that can't be adopted must not stop the daemon

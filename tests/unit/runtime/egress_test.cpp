@@ -17,7 +17,7 @@ constexpr std::uint16_t port = 8080;
 CreateSandbox with_link(CreateSandbox request) {
   const std::uint32_t index = (request.uid_base - uid_start) / 65'536U;
   const auto link = netns::plan_link(*netns::parse_subnet(netns::default_subnet), index);
-  request.egress = EgressLink{link->proxy, link->sandbox, port};
+  request.egress = EgressLink{link->proxy, link->sandbox, port, true};
   return request;
 }
 
@@ -40,19 +40,26 @@ bool holds_network(const BrokerRig& rig) {
   return false;
 }
 
-TEST(EgressSandbox, ComesWithTheProxysListenerAlsoAfterARestart) {
+// The proxy's, those of the web's ports and the resolver's two.
+void expect_sockets(const Reply& reply) {
+  ASSERT_EQ(reply.fds.size(), 6U) << failure_text(reply);
+  EXPECT_EQ(listening_port(reply.fds[1]), port);
+  EXPECT_EQ(listening_port(reply.fds[2]), 80);
+  EXPECT_EQ(listening_port(reply.fds[3]), 443);
+  EXPECT_EQ(listening_port(reply.fds[5]), 53);
+}
+
+TEST(EgressSandbox, ComesWithTheProxysSocketsAlsoAfterARestart) {
   DAIV_REQUIRE_ROOT();
   BrokerRig rig;
   const CreateSandbox request = with_link(rig.request());
   Reply created = rig.try_create(request);
   ASSERT_TRUE(std::holds_alternative<Created>(created.answer)) << failure_text(created);
-  ASSERT_EQ(created.fds.size(), 2U);
-  EXPECT_EQ(listening_port(created.fds[1]), port);
+  expect_sockets(created);
   created.fds.clear();
   rig.restart();
-  const Reply adopted = rig.call(AdoptSandbox{request.session, port});
-  ASSERT_EQ(adopted.fds.size(), 2U) << failure_text(adopted);
-  EXPECT_EQ(listening_port(adopted.fds[1]), port);
+  const Reply adopted = rig.call(AdoptSandbox{request.session, port, true});
+  expect_sockets(adopted);
   rig.call(RemoveSandbox{request.session});
 }
 

@@ -134,10 +134,9 @@ public:
     layers_on_disk.insert(spec.request.session);
     running_[spec.request.session] = std::make_unique<FakeSandbox>(
         runtime_dir_ + "/sessions/" + spec.request.session + "/agent.sock");
-    return {running_[spec.request.session]->pidfd(), listener_for(spec)};
-  }
-  static os::UniqueFd listener_for(const SandboxSpec& spec) {
-    return spec.request.egress ? os::make_pipe().read_end : os::UniqueFd();
+    Sandbox sandbox{running_[spec.request.session]->pidfd(), {}};
+    if (spec.request.egress) sandbox.egress_sockets.push_back(std::move(os::make_pipe().read_end));
+    return sandbox;
   }
   void kill(const std::string& session) override {
     const std::scoped_lock lock(mutex_);
@@ -154,11 +153,13 @@ public:
     for (const auto& id : layers_on_disk) entries.push_back({id, running_.contains(id), true});
     return entries;
   }
-  Sandbox adopt(const std::string& session, std::uint16_t egress_port) override {
+  Sandbox adopt(const runtime::AdoptSandbox& request) override {
     const std::scoped_lock lock(mutex_);
     ++adoptions;
-    return {running_.at(session)->pidfd(),
-            egress_port != 0 ? os::make_pipe().read_end : os::UniqueFd()};
+    Sandbox sandbox{running_.at(request.session)->pidfd(), {}};
+    if (request.egress_port != 0)
+      sandbox.egress_sockets.push_back(std::move(os::make_pipe().read_end));
+    return sandbox;
   }
   void crash(const std::string& session) {
     const std::scoped_lock lock(mutex_);

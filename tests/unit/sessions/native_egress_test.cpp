@@ -15,9 +15,9 @@ namespace {
 // The proxy, as sessions see it.
 class FakeGate : public EgressGate {
 public:
-  void open(const std::string& session, os::UniqueFd listener,
+  void open(const std::string& session, std::vector<os::UniqueFd> sockets,
             const EgressPolicy& policy) override {
-    EXPECT_TRUE(listener);
+    EXPECT_EQ(sockets.size(), 1U);
     served[session] = policy;
   }
   bool update(const std::string& session, const EgressPolicy& policy) override {
