@@ -44,6 +44,9 @@ struct EgressTimeouts {
 struct EgressSettings {
   std::shared_ptr<const CertificateAuthority> authority;  // never null; shared with who replaces it
   std::vector<ExtraHost> extra_hosts;
+  // Asked in place of /etc/resolv.conf's: "ADDRESS:PORT,…", for tests. Nothing that reads settings
+  // fills it.
+  std::string name_servers;
   std::string upstream_ca_file;  // trusted beside the system's store; empty: none
   PlaintextInjection plaintext_injection = PlaintextInjection::allowed;
   std::size_t max_buffer_bytes = 64U << 20;  // of all connections of one session

@@ -34,7 +34,7 @@ struct ProxyCore {
         log(std::move(its_log)),
         executor(std::move(its_executor)),
         pool(its_pool),
-        resolver(executor, settings.extra_hosts),
+        resolver(executor, settings.extra_hosts, settings.name_servers),
         trust(settings.upstream_ca_file) {}
 
   EgressSettings settings;

@@ -5,14 +5,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fmt/format.h>
-#include <netdb.h>
 
-#include <algorithm>
-#include <cstring>
-#include <optional>
 #include <unordered_map>
 
+#include "proxy/dns_lookup.hpp"
 #include "proxy/egress_proxy.hpp"
 
 namespace asio = boost::asio;
@@ -22,50 +18,8 @@ using std::chrono::steady_clock;
 namespace daiv::proxy {
 namespace {
 
-using namespace std::chrono_literals;
-
 constexpr std::size_t threads = 8;
 constexpr std::size_t max_cached = 4096;
-constexpr std::size_t max_addresses = 16;
-constexpr auto answer_lifetime = 30s;
-constexpr auto failure_lifetime = 3s;
-
-std::optional<ip::address> to_address(const sockaddr* raw) {
-  if (raw->sa_family == AF_INET) {
-    sockaddr_in in{};
-    std::memcpy(&in, raw, sizeof in);
-    return ip::address_v4(ntohl(in.sin_addr.s_addr));
-  }
-  if (raw->sa_family != AF_INET6) return std::nullopt;
-  sockaddr_in6 in6{};
-  std::memcpy(&in6, raw, sizeof in6);
-  ip::address_v6::bytes_type bytes{};
-  std::memcpy(bytes.data(), &in6.sin6_addr, bytes.size());
-  return ip::address_v6(bytes, in6.sin6_scope_id);
-}
-
-// getaddrinfo(3), in the order that it gives (RFC 6724). Blocks.
-Lookup look_up(const std::string& name) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_ADDRCONFIG;
-  addrinfo* raw = nullptr;
-  const int error = ::getaddrinfo(name.c_str(), nullptr, &hints, &raw);
-  if (error != 0)
-    return std::unexpected(
-        LookupFault{LookupFault::Kind::failed, fmt::format("{}: {}", name, ::gai_strerror(error))});
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, ::freeaddrinfo);
-  std::vector<ip::address> addresses;
-  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
-    const auto address = to_address(entry->ai_addr);
-    const bool is_new = address && std::ranges::find(addresses, *address) == addresses.end();
-    if (is_new && addresses.size() < max_addresses) addresses.push_back(*address);
-  }
-  if (addresses.empty())
-    return std::unexpected(
-        LookupFault{LookupFault::Kind::failed, fmt::format("{}: no address", name)});
-  return addresses;
-}
 
 }  // namespace
 
@@ -78,16 +32,15 @@ struct Resolver::State {
     steady_clock::time_point until;
   };
 
-  explicit State(asio::any_io_executor its_executor) : executor(std::move(its_executor)) {}
+  State(asio::any_io_executor its_executor, std::string its_servers)
+      : executor(std::move(its_executor)), servers(std::move(its_servers)) {}
 
-  void settle(const std::string& name, Lookup lookup) {
+  void settle(const std::string& name, TimedLookup answer) {
     const auto now = steady_clock::now();
     if (cache.size() >= max_cached)
       std::erase_if(cache, [&](const auto& entry) { return entry.second.until <= now; });
     if (cache.size() >= max_cached) cache.clear();
-    const auto lifetime =
-        lookup ? steady_clock::duration(answer_lifetime) : steady_clock::duration(failure_lifetime);
-    cache.insert_or_assign(name, Cached{std::move(lookup), now + lifetime});
+    cache.insert_or_assign(name, Cached{std::move(answer.lookup), now + answer.lifetime});
     const auto found = pending.find(name);
     if (found == pending.end()) return;
     for (const auto& waiter : found->second.waiters) waiter->cancel();
@@ -101,14 +54,16 @@ struct Resolver::State {
   }
 
   asio::any_io_executor executor;
+  std::string servers;
   std::unordered_map<std::string, std::vector<ip::address>> extra;
   std::unordered_map<std::string, Cached> cache;
   std::unordered_map<std::string, Pending> pending;
   std::unique_ptr<asio::thread_pool> pool;  // made at the first look-up
 };
 
-Resolver::Resolver(asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts)
-    : state_(std::make_shared<State>(std::move(executor))) {
+Resolver::Resolver(asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts,
+                   std::string servers)
+    : state_(std::make_shared<State>(std::move(executor), std::move(servers))) {
   for (const auto& [host, address] : extra_hosts) state_->extra[host.text()].push_back(address);
 }
 
@@ -138,10 +93,10 @@ asio::awaitable<Lookup> Resolver::resolve(HostName host, steady_clock::time_poin
     const auto executor = state->executor;
     // A weak reference: the last owner of the state must not be a thread of its own pool.
     const std::weak_ptr<State> weak = state;
-    asio::post(*state->pool, [weak, executor, name] {
-      Lookup lookup = look_up(name);
-      asio::post(executor, [weak, name, lookup = std::move(lookup)]() mutable {
-        if (const auto alive = weak.lock()) alive->settle(name, std::move(lookup));
+    asio::post(*state->pool, [weak, executor, name, servers = state->servers] {
+      TimedLookup answer = look_up(name, servers);
+      asio::post(executor, [weak, name, answer = std::move(answer)]() mutable {
+        if (const auto alive = weak.lock()) alive->settle(name, std::move(answer));
       });
     });
   }

@@ -23,12 +23,13 @@ struct LookupFault {
 
 using Lookup = std::expected<std::vector<boost::asio::ip::address>, LookupFault>;
 
-// Addresses of names: the extra hosts', else the system's resolver, on threads of its own. Answers
-// are kept for 30 s, failures for 3 s: getaddrinfo(3) does not tell how long they hold. Confined to
-// `executor`'s thread.
+// Addresses of names: the extra hosts', else look_up()'s (proxy/dns_lookup.hpp) on threads of its
+// own, kept as long as they hold. Confined to `executor`'s thread.
 class Resolver {
 public:
-  Resolver(boost::asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts);
+  // `servers`: as look_up() takes them.
+  Resolver(boost::asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts,
+           std::string servers = {});
   ~Resolver();  // waits for look-ups that run
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;

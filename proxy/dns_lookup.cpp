@@ -1,0 +1,151 @@
+#include "proxy/dns_lookup.hpp"
+
+#include <ares.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+namespace daiv::proxy {
+namespace {
+
+namespace ip = boost::asio::ip;
+using std::chrono::steady_clock;
+
+constexpr std::size_t max_addresses = 16;
+constexpr int try_limit_ms = 3000;  // for one try of one name server
+constexpr int tries = 2;
+constexpr std::chrono::seconds lookup_limit{20};
+
+struct ReleaseChannel {
+  void operator()(ares_channel channel) const noexcept { ::ares_destroy(channel); }
+};
+using AresChannel = std::unique_ptr<std::remove_pointer_t<ares_channel>, ReleaseChannel>;
+struct ReleaseAnswer {
+  void operator()(ares_addrinfo* answer) const noexcept { ::ares_freeaddrinfo(answer); }
+};
+using Answer = std::unique_ptr<ares_addrinfo, ReleaseAnswer>;
+
+TimedLookup failed(std::string text) {
+  return {std::unexpected(LookupFault{LookupFault::Kind::failed, std::move(text)}),
+          failure_lifetime};
+}
+
+std::optional<ip::address> to_address(const sockaddr* raw) {
+  if (raw->sa_family == AF_INET) {
+    sockaddr_in in{};
+    std::memcpy(&in, raw, sizeof in);
+    return ip::address_v4(ntohl(in.sin_addr.s_addr));
+  }
+  if (raw->sa_family != AF_INET6) return std::nullopt;
+  sockaddr_in6 in6{};
+  std::memcpy(&in6, raw, sizeof in6);
+  ip::address_v6::bytes_type bytes{};
+  std::memcpy(bytes.data(), &in6.sin6_addr, bytes.size());
+  return ip::address_v6(bytes, in6.sin6_scope_id);
+}
+
+// What c-ares calls back with. It outlives the channel, which calls back in its destruction, too.
+struct Outcome {
+  bool done = false;
+  int status = ARES_ECANCELLED;
+  Answer answer;
+};
+
+void take(void* argument, int status, int /*timeouts*/, ares_addrinfo* answer) noexcept {
+  auto& outcome = *static_cast<Outcome*>(argument);
+  outcome.done = true;
+  outcome.status = status;
+  outcome.answer.reset(answer);
+}
+
+// Throws nothing: what fails is in the status.
+int open_channel(const std::string& servers, AresChannel& channel) {
+  static std::once_flag once;
+  std::call_once(once, [] { ::ares_library_init(ARES_LIB_INIT_ALL); });
+  ares_options options{};
+  options.timeout = try_limit_ms;
+  options.tries = tries;
+  ares_channel opened = nullptr;
+  const int status = ::ares_init_options(&opened, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES);
+  if (status != ARES_SUCCESS) return status;
+  channel.reset(opened);
+  if (servers.empty()) return ARES_SUCCESS;
+  return ::ares_set_servers_ports_csv(opened, servers.c_str());
+}
+
+// One step of its sockets' waiting; not by select(2), which knows no descriptor above 1023.
+void serve_once(ares_channel channel) {
+  std::array<ares_socket_t, ARES_GETSOCK_MAXNUM> sockets{};
+  const auto wanted = static_cast<unsigned>(
+      ::ares_getsock(channel, sockets.data(), static_cast<int>(sockets.size())));
+  std::vector<pollfd> waits;
+  for (unsigned index = 0; index < sockets.size(); ++index) {
+    const bool reads = (wanted >> index & 1U) != 0;
+    const bool writes = (wanted >> (index + ARES_GETSOCK_MAXNUM) & 1U) != 0;
+    if (!reads && !writes) continue;
+    const int events = (reads ? POLLIN : 0) | (writes ? POLLOUT : 0);
+    waits.push_back({sockets[index], static_cast<short>(events), 0});
+  }
+  timeval most{try_limit_ms / 1000, 0};
+  timeval limit{};
+  const timeval* left = ::ares_timeout(channel, &most, &limit);
+  const auto milliseconds = static_cast<int>(left->tv_sec * 1000 + left->tv_usec / 1000 + 1);
+  ::poll(waits.data(), waits.size(), milliseconds);
+  for (const pollfd& wait : waits) {
+    const bool readable = (wait.revents & (POLLIN | POLLERR | POLLHUP)) != 0;
+    const bool writable = (wait.revents & POLLOUT) != 0;
+    ::ares_process_fd(channel, readable ? wait.fd : ARES_SOCKET_BAD,
+                      writable ? wait.fd : ARES_SOCKET_BAD);
+  }
+  ::ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);  // what is late
+}
+
+TimedLookup read(const std::string& name, const ares_addrinfo& answer) {
+  std::vector<ip::address> addresses;
+  std::chrono::seconds lifetime = max_answer_lifetime;
+  const auto shorten = [&](int seconds) {
+    lifetime = std::min(lifetime, std::chrono::seconds(std::max(seconds, 0)));
+  };
+  for (const auto* alias = answer.cnames; alias != nullptr; alias = alias->next)
+    shorten(alias->ttl);
+  for (const auto* node = answer.nodes; node != nullptr; node = node->ai_next) {
+    const auto address = to_address(node->ai_addr);
+    if (!address) continue;
+    shorten(node->ai_ttl);
+    const bool is_new = std::ranges::find(addresses, *address) == addresses.end();
+    if (is_new && addresses.size() < max_addresses) addresses.push_back(*address);
+  }
+  if (addresses.empty()) return failed(name + ": no address");
+  return {std::move(addresses), std::max(lifetime, min_answer_lifetime)};
+}
+
+}  // namespace
+
+TimedLookup look_up(const std::string& name, const std::string& servers) {
+  Outcome outcome;
+  AresChannel channel;
+  if (const int status = open_channel(servers, channel); status != ARES_SUCCESS)
+    return failed(fmt::format("{}: {}", name, ::ares_strerror(status)));
+  ares_addrinfo_hints hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  ::ares_getaddrinfo(channel.get(), name.c_str(), nullptr, &hints, take, &outcome);
+  const auto until = steady_clock::now() + lookup_limit;
+  while (!outcome.done && steady_clock::now() < until) serve_once(channel.get());
+  if (!outcome.done) ::ares_cancel(channel.get());
+  if (outcome.status != ARES_SUCCESS || !outcome.answer)
+    return failed(fmt::format("{}: {}", name, ::ares_strerror(outcome.status)));
+  return read(name, *outcome.answer);
+}
+
+}  // namespace daiv::proxy
