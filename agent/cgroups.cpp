@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +18,38 @@ namespace daiv::agent {
 namespace {
 
 constexpr std::size_t max_spare_leaves = 2;
+
+// Limits of the commands as a whole that each leaf repeats, for programs that look at their own
+// cgroup alone.
+constexpr std::string_view memory_max = "memory.max";
+
+bool has(const os::UniqueFd& directory, std::string_view file) {
+  return ::faccessat(directory.get(), std::string(file).c_str(), F_OK, 0) == 0;
+}
+
+// A command that needs more memory than there is ends as a whole: half of it would only hang
+// (cgroup-v2, memory.oom.group).
+void set_memory_rules(const os::UniqueFd& commands, const os::UniqueFd& leaf) {
+  if (!has(leaf, memory_max)) return;
+  os::write_value(leaf, "memory.oom.group", "1");
+  const std::string limit =
+      os::read_all(os::open_at(commands, std::string(memory_max), O_RDONLY), 64);
+  os::write_value(leaf, std::string(memory_max), limit);
+}
+
+// The value of `key` in a flat keyed file such as memory.events (cgroup-v2, Format).
+std::uint64_t find_count(std::string_view text, std::string_view key) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') continue;
+    std::uint64_t count = 0;
+    std::from_chars(line.data() + key.size() + 1, line.data() + line.size(), count);
+    return count;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -37,10 +72,14 @@ bool Leaf::empty() const {
          std::string_view::npos;
 }
 
-Cgroups::Cgroups(os::UniqueFd session) : session_(std::move(session)) {
+std::uint64_t Leaf::oom_kills() const {
+  if (!has(directory_, "memory.events")) return 0;
+  return find_count(os::read_all(os::open_at(directory_, "memory.events", O_RDONLY), 4096),
+                    "oom_kill");
+}
+
+Cgroups::Cgroups(os::UniqueFd commands) : commands_(std::move(commands)) {
   try {
-    // "no internal processes": with controllers on, only leaves may hold processes (cgroup-v2).
-    join(make("agent"));
     workers_.emplace(make("work"));
   } catch (const os::Error&) {
     workers_.reset();
@@ -48,9 +87,11 @@ Cgroups::Cgroups(os::UniqueFd session) : session_(std::move(session)) {
 }
 
 Leaf Cgroups::make(const std::string& name) {
-  if (::mkdirat(session_.get(), name.c_str(), 0755) != 0 && errno != EEXIST)
+  if (::mkdirat(commands_.get(), name.c_str(), 0755) != 0 && errno != EEXIST)
     os::throw_errno("mkdirat", name);
-  return Leaf(os::open_at(session_, name, O_RDONLY | O_DIRECTORY), name);
+  os::UniqueFd directory = os::open_at(commands_, name, O_RDONLY | O_DIRECTORY);
+  set_memory_rules(commands_, directory);
+  return Leaf(std::move(directory), name);
 }
 
 std::optional<Leaf> Cgroups::take() {
@@ -77,7 +118,7 @@ void Cgroups::sweep() {
   std::size_t spare = 0;
   std::erase_if(used_, [&](const Leaf& leaf) {
     if (!leaf.empty() || (!leaf.killed() && ++spare <= max_spare_leaves)) return false;
-    return ::unlinkat(session_.get(), leaf.name().c_str(), AT_REMOVEDIR) == 0;
+    return ::unlinkat(commands_.get(), leaf.name().c_str(), AT_REMOVEDIR) == 0;
   });
 }
 

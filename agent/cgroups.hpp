@@ -26,6 +26,9 @@ public:
   [[nodiscard]] bool killed() const noexcept { return killed_; }
   // No living process is in it (cgroup.events, populated); zombies don't count.
   [[nodiscard]] bool empty() const;
+  // How many processes of it the OOM killer has ended since it was made (cgroup-v2, memory.events,
+  // oom_kill); 0 where there is no memory controller.
+  [[nodiscard]] std::uint64_t oom_kills() const;
 
 private:
   os::UniqueFd directory_;
@@ -34,13 +37,13 @@ private:
   bool killed_ = false;
 };
 
-// The session's cgroup, reached by descriptor alone: the agent moves itself into the leaf `agent`,
-// its workers into `work`.
+// The cgroup of the session's commands, reached by descriptor alone; the agent itself is beside it.
+// The workers are in the leaf `work`.
 class Cgroups {
 public:
   // Where the cgroup is not delegated to the agent there are no leaves: processes are tracked by
   // other means.
-  explicit Cgroups(os::UniqueFd session);
+  explicit Cgroups(os::UniqueFd commands);
 
   // An empty leaf for a command; nothing where there are none.
   [[nodiscard]] std::optional<Leaf> take();
@@ -57,7 +60,7 @@ private:
   Leaf make(const std::string& name);
   void sweep();
 
-  os::UniqueFd session_;
+  os::UniqueFd commands_;
   std::optional<Leaf> workers_;
   std::vector<Leaf> used_;
   std::uint64_t last_number_ = 0;

@@ -82,6 +82,7 @@ void ExecOperation::launch_with(const Shell& shell) {
   const os::UniqueFd script =
       request_.command.size() > max_argument_bytes ? make_script(request_.command) : os::UniqueFd();
   leaf_ = context_.cgroups.take();
+  if (leaf_) oom_kills_before_ = leaf_->oom_kills();
   if (!leaf_) before_ = take_snapshot(list_processes());
   auto launched = launch({.confinement = context_.confinement,
                           .arguments = arguments,
@@ -118,6 +119,10 @@ void ExecOperation::on_exit(ExecOutcome outcome, int code) {
   timeout_.reset();
   done_.outcome = outcome;
   done_.code = code;
+  // A shell may see the death of its child and end by itself before it is killed with it.
+  if ((outcome != ExecOutcome::exited || code != 0) && leaf_ &&
+      leaf_->oom_kills() > oom_kills_before_)
+    done_.outcome = ExecOutcome::out_of_memory;
   if (auto failure = read_failure(failure_)) {
     done_.outcome = ExecOutcome::cannot_start;
     done_.message = "cannot start the command: " + *failure;

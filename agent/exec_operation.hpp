@@ -49,6 +49,7 @@ private:
   pid_t leader_ = 0;
   os::UniqueFd failure_;
   std::optional<Leaf> leaf_;
+  std::uint64_t oom_kills_before_ = 0;
   Snapshot before_;  // only where there is no leaf
 
   os::UniqueFd output_;

@@ -147,7 +147,7 @@ std::string ExecDone::encode() const {
 ExecDone ExecDone::decode(std::string_view payload) {
   Reader reader(payload);
   ExecDone done;
-  done.outcome = read_enum(reader, ExecOutcome::cannot_start);
+  done.outcome = read_enum(reader, ExecOutcome::out_of_memory);
   done.code = static_cast<std::int32_t>(reader.u32());
   if (done.code < 0 || done.code > 255) throw DecodeError("exit status out of range");
   done.output_bytes = reader.u64();

@@ -130,7 +130,13 @@ enum class AnswerType : std::uint8_t {
 
 // Bytes of the command's standard output and error, in order, as the payload of an `output` frame.
 
-enum class ExecOutcome : std::uint8_t { exited, signalled, timed_out, cannot_start };
+enum class ExecOutcome : std::uint8_t {
+  exited,
+  signalled,
+  timed_out,
+  cannot_start,
+  out_of_memory,  // the kernel ended it for want of memory
+};
 
 struct ExecDone {
   ExecOutcome outcome = ExecOutcome::exited;

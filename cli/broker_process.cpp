@@ -89,6 +89,8 @@ std::vector<std::string> plan_broker_arguments(const Settings& settings, const U
       fmt::format("--unpack={}", programs.unpack),
       fmt::format("--cgroup-root={}", settings.cgroup_root),
       fmt::format("--egress-subnet={}", settings.egress_subnet),
+      fmt::format("--session-disk-bytes={}", settings.session_disk_bytes),
+      fmt::format("--min-free-disk-bytes={}", settings.min_free_disk_bytes),
   };
 }
 

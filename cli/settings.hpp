@@ -57,6 +57,8 @@ struct Settings {
   std::string registries_conf;
   Switch keep_blobs{};
   Seconds pull_no_progress{};
+  std::uint64_t session_disk_bytes{};
+  std::uint64_t min_free_disk_bytes{};
   double disk_watermark{};
 
   Seconds command_timeout{};

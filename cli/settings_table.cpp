@@ -107,6 +107,15 @@ std::vector<SettingSpec> host_settings() {
       {"DAIV_SANDBOX_PIDS_LIMIT", "4096", "a number from 1 to 4194304",
        "Processes and threads of one session.", Secrecy::open,
        number_of(&S::pids_limit, 1, 4194304)},
+      {"DAIV_SANDBOX_SESSION_DISK_BYTES", "0", "bytes, 0 or more; 0 means no bound",
+       "What a session may write to the disk. Needs a state directory on ext4 or xfs mounted with "
+       "prjquota; sessions are refused where there is none. Holds for sessions made since it was "
+       "set.",
+       Secrecy::open, number_of(&S::session_disk_bytes, 0, max_bytes)},
+      {"DAIV_SANDBOX_MIN_FREE_DISK_BYTES", "268435456", "bytes, 0 or more",
+       "With less free on the state directory's disk, new sessions and images are refused (503); "
+       "existing sessions go on.",
+       Secrecy::open, number_of(&S::min_free_disk_bytes, 0, max_bytes)},
   };
 }
 

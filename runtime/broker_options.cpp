@@ -12,7 +12,8 @@ namespace {
 
 using Fault = std::unexpected<std::string>;
 
-bool read_number(std::string_view text, std::uint32_t& value) {
+template <class Number>
+bool read_number(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
@@ -51,6 +52,8 @@ Taken take(BrokerOptions& options, std::string_view name, std::string_view value
   if (name == "front-uid") return taken(read_number(value, options.front_uid));
   if (name == "front-gid") return taken(read_number(value, options.front_gid));
   if (name == "egress-subnet") return taken(read_subnet(value, options.egress_subnet));
+  if (name == "session-disk-bytes") return taken(read_number(value, options.session_disk_bytes));
+  if (name == "min-free-disk-bytes") return taken(read_number(value, options.min_free_disk_bytes));
   if (name == "agent") return taken(read_path(value, options.agent));
   if (name == "unpack") return taken(read_path(value, options.unpack));
   if (name == "cgroup-root") return taken(value.empty() || read_path(value, options.cgroup_root));

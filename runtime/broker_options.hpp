@@ -19,9 +19,11 @@ struct BrokerOptions {
   UidRanges ranges;
   uid_t front_uid = 0;
   gid_t front_gid = 0;
-  std::string agent;        // path of daiv-sandbox-agent
-  std::string unpack;       // path of daiv-sandbox-unpack
-  std::string cgroup_root;  // empty: daiv-sandbox below the cgroup2 mount
+  std::string agent;                      // path of daiv-sandbox-agent
+  std::string unpack;                     // path of daiv-sandbox-unpack
+  std::string cgroup_root;                // empty: daiv-sandbox below the cgroup2 mount
+  std::uint64_t session_disk_bytes = 0;   // of a writable layer; 0: no bound
+  std::uint64_t min_free_disk_bytes = 0;  // below: no new sessions and layers
   // Where the addresses of links to the proxy come from.
   netns::Subnet egress_subnet = *netns::parse_subnet(netns::default_subnet);
 };

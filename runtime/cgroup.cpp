@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ namespace {
 constexpr std::size_t max_cgroup_file_bytes = 64U << 10;
 constexpr std::size_t max_mountinfo_bytes = 16U << 20;
 constexpr std::uint64_t cpu_period_us = 100'000;
-constexpr std::array wanted_controllers{"cpu", "memory", "pids"};
+// Without the last one no session is refused: it only shares fairly.
+constexpr std::array wanted_controllers{"cpu", "memory", "pids", "io"};
 // Delegating is giving away these and the directory (cgroup-v2, Model of Delegation).
 constexpr std::array delegated_files{"cgroup.procs", "cgroup.threads", "cgroup.subtree_control"};
 
@@ -99,6 +101,28 @@ os::UniqueFd find_cgroup(const os::UniqueFd& root, const std::string& name) {
   return fd;
 }
 
+// Files that a kernel with the controller may lack: without swap there is nothing to forbid
+// (memory.swap.max comes with CONFIG_SWAP), and weights of I/O need a device that shares by them
+// (io.weight comes with CONFIG_BLK_CGROUP_IOCOST or the bfq scheduler).
+bool may_be_absent(const CgroupSetting& setting) {
+  return setting.file == "memory.swap.max" || setting.file == "io.weight";
+}
+
+void apply_settings(const os::UniqueFd& directory, const std::vector<CgroupSetting>& settings,
+                    CgroupLevel level) {
+  for (const CgroupSetting& setting : settings) {
+    if (setting.level != level) continue;
+    if (may_be_absent(setting) && ::faccessat(directory.get(), setting.file.c_str(), F_OK, 0) != 0)
+      continue;
+    os::write_value(directory, setting.file, setting.value);
+  }
+}
+
+os::UniqueFd make_cgroup(const os::UniqueFd& parent, const std::string& name) {
+  os::check(::mkdirat(parent.get(), name.c_str(), 0755), "mkdir cgroup", name);
+  return os::open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+}
+
 }  // namespace
 
 std::uint64_t max_processes(const Limits& limits) {
@@ -110,8 +134,10 @@ std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits&
   std::vector<CgroupSetting> settings;
   if (limits.memory_bytes != 0) {
     if (!controllers.contains("memory")) return std::unexpected(missing("memory", "memory"));
-    settings.push_back({"memory.max", fmt::format("{}", limits.memory_bytes)});
+    settings.push_back({"memory.max", fmt::format("{}", limits.memory_bytes + agent_memory_bytes)});
     settings.push_back({"memory.swap.max", "0"});
+    settings.push_back(
+        {"memory.max", fmt::format("{}", limits.memory_bytes), CgroupLevel::commands});
   }
   if (limits.cpu_millis != 0) {
     if (!controllers.contains("cpu")) return std::unexpected(missing("processor", "cpu"));
@@ -120,6 +146,7 @@ std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits&
   }
   if (controllers.contains("pids"))
     settings.push_back({"pids.max", fmt::format("{}", max_processes(limits))});
+  if (controllers.contains("io")) settings.push_back({"io.weight", "default 100"});
   return settings;
 }
 
@@ -164,27 +191,23 @@ std::vector<std::string> CgroupRoot::list() const { return list_directories(dire
 SessionCgroup create_session_cgroup(const CgroupRoot& root, const std::string& session,
                                     const std::vector<CgroupSetting>& settings,
                                     std::uint32_t owner) {
-  os::check(::mkdirat(root.directory().get(), session.c_str(), 0755), "mkdir cgroup", session);
   SessionCgroup cgroup;
-  cgroup.directory = os::open_at(root.directory(), session, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  for (const CgroupSetting& setting : settings) {
-    // Without swap there is nothing to forbid (cgroup-v2, memory.swap.max exists with CONFIG_SWAP
-    // only).
-    if (setting.file == "memory.swap.max" &&
-        ::faccessat(cgroup.directory.get(), setting.file.c_str(), F_OK, 0) != 0)
-      continue;
-    os::write_value(cgroup.directory, setting.file, setting.value);
-  }
-  os::check(::mkdirat(cgroup.directory.get(), "agent", 0755), "mkdir cgroup", "agent");
-  cgroup.agent = os::open_at(cgroup.directory, "agent", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  delegate(cgroup.directory, owner);
-  delegate(cgroup.agent, owner);
+  cgroup.directory = make_cgroup(root.directory(), session);
+  apply_settings(cgroup.directory, settings, CgroupLevel::session);
+  cgroup.agent = make_cgroup(cgroup.directory, "agent");
+  cgroup.commands = make_cgroup(cgroup.directory, "commands");
+  for (const auto* directory : {&cgroup.directory, &cgroup.agent, &cgroup.commands})
+    delegate(*directory, owner);
   return cgroup;
 }
 
-void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers) {
-  for (const std::string& controller : controllers)
-    os::write_value(cgroup.directory, "cgroup.subtree_control", "+" + controller);
+void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers,
+                             const std::vector<CgroupSetting>& settings) {
+  if (controllers.empty()) return;
+  const std::string all = fmt::format("+{}", fmt::join(controllers, " +"));
+  os::write_value(cgroup.directory, "cgroup.subtree_control", all);
+  apply_settings(cgroup.commands, settings, CgroupLevel::commands);
+  os::write_value(cgroup.commands, "cgroup.subtree_control", all);
 }
 
 void remove_session_cgroup(const CgroupRoot& root, const std::string& session,

@@ -12,23 +12,33 @@
 #include "runtime/broker_protocol.hpp"
 
 // The cgroup of a session (cgroup v2: Documentation/admin-guide/cgroup-v2.rst):
-//   <root>/<session>         limits; delegated to the session's root
-//   <root>/<session>/agent   PID 1
-//   <root>/<session>/…       a leaf for each command, made by the agent
+//   <root>/<session>              limits; delegated to the session's root
+//   <root>/<session>/agent        PID 1
+//   <root>/<session>/commands     the memory limit once more, so that the OOM killer looks here
+//   only <root>/<session>/commands/…   a leaf for each command, made by the agent
 namespace daiv::runtime {
 
 using Controllers = std::set<std::string, std::less<>>;
 
 inline constexpr std::uint64_t default_max_processes = 4096;
+// What the session has above its memory limit, which is that of its commands: the agent's own.
+inline constexpr std::uint64_t agent_memory_bytes = 16U << 20;
+
+// Where a setting is written: into the session's cgroup or into the one of all its commands.
+enum class CgroupLevel : std::uint8_t { session, commands };
 
 struct CgroupSetting {
   std::string file;
   std::string value;
+  CgroupLevel level = CgroupLevel::session;
 
   friend bool operator==(const CgroupSetting&, const CgroupSetting&) = default;
 };
 
-// What is written into the session's cgroup, or why a limit that was asked for can't be set. Pure.
+// What is written into the session's cgroups, or why a limit that was asked for can't be set. Pure.
+// The memory limit is the commands': at their level the kernel looks for whom to kill, so never at
+// the agent, which needs a little beside them (cgroup-v2, memory.max). Weights are the kernel's own
+// default, which is fair; they are written where the controller is.
 // Where the pids controller is missing, max_processes() goes into RLIMIT_NPROC instead.
 std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits& limits,
                                                                    const Controllers& controllers);
@@ -59,17 +69,19 @@ private:
 struct SessionCgroup {
   os::UniqueFd directory;
   os::UniqueFd agent;
+  os::UniqueFd commands;
 };
 
-// Makes the session's cgroup with its settings and hands it to the session's root (cgroup-v2,
-// Delegation Containment). Throws os::Error{EEXIST} where one of that name is there.
+// Makes the session's cgroup with its settings at that level and hands it to the session's root
+// (cgroup-v2, Delegation Containment). Throws os::Error{EEXIST} where one of that name is there.
 SessionCgroup create_session_cgroup(const CgroupRoot& root, const std::string& session,
                                     const std::vector<CgroupSetting>& settings,
                                     std::uint32_t owner);
 
-// Lets the leaves have the controllers that the session has. The session's own directory must hold
-// no process by then (cgroup-v2, No Internal Process Constraint).
-void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers);
+// Lets the leaves have the controllers that the session has, and limits the commands. The session's
+// own directory must hold no process by then (cgroup-v2, No Internal Process Constraint).
+void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers,
+                             const std::vector<CgroupSetting>& settings);
 
 // Kills everything in the session's cgroup, waits until it is empty, and removes it with all below
 // it. Nothing to do where it does not exist. Throws os::Error{ETIMEDOUT} where it is not empty in

@@ -24,6 +24,7 @@
 #include "os/process.hpp"
 #include "runtime/cgroup.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/disk_limits.hpp"
 #include "runtime/seccomp_filter.hpp"
 #include "runtime/trash.hpp"
 
@@ -89,6 +90,10 @@ std::string check_disk(const BrokerOptions& options) {
   if (free_bytes >= wanted_free_bytes) return std::string(good);
   return fmt::format("{} has {} MiB left: prune images or enlarge the disk", options.state_dir,
                      free_bytes >> 20);
+}
+
+std::string check_quota(const BrokerOptions& options) {
+  return options.session_disk_bytes == 0 ? std::string(good) : check_disk_bound(options.state_dir);
 }
 
 // Mounts an overlay over an idmapped layer just as a session has it; in a child, whose namespaces
@@ -193,6 +198,7 @@ HostReport probe_host(const BrokerOptions& options) {
       {"overlay", [&] { return check_overlay(options); }},
       {"uid ranges", [&] { return check_overlap(options); }},
       {"disk", [&] { return check_disk(options); }},
+      {"disk quota", [&] { return check_quota(options); }},
   };
   HostReport report;
   for (const auto& [name, check] : checks) {

@@ -182,7 +182,7 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   const SessionCgroup cgroup =
       create_session_cgroup(cgroups_, init.request.session, *settings, init.request.uid_base);
   // As the root of a mount of its own, the directory has no ".." that leads to other sessions.
-  init.cgroup = os::clone_mount(cgroup.directory, "");
+  init.cgroup = os::clone_mount(cgroup.commands, "");
 
   os::crash_point("broker.create.cgroup");
   Channels channels = make_channels(init);
@@ -194,7 +194,7 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   if (!agent) return std::unexpected(failed(read_until_closed(channels.error, "clone")));
   os::crash_point("broker.create.cloned");
   os::write_id_maps(agent.pid(), maps.uids, maps.gids);
-  enable_leaf_controllers(cgroup, cgroups_.controllers());
+  enable_leaf_controllers(cgroup, cgroups_.controllers(), *settings);
   if (init.request.egress) link_to_proxy(*init.request.egress, spec.proxy_namespace, agent.pid());
   os::crash_point("broker.create.linked");
   os::write_full(channels.go, "g");

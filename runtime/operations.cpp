@@ -19,6 +19,7 @@
 #include "os/memfd.hpp"
 #include "os/process.hpp"
 #include "runtime/credential_helper.hpp"
+#include "runtime/disk_limits.hpp"
 #include "runtime/host_probe.hpp"
 #include "runtime/names.hpp"
 #include "runtime/sandbox_plan.hpp"
@@ -86,7 +87,14 @@ std::optional<Failed> Operations::refuse(const CreateSandbox& request,
     return Failed{Failure::not_found, fmt::format("layer {} does not exist", layer)};
   if (backend_.is_running(request.session))
     return Failed{Failure::invalid, "the sandbox runs already"};
+  if (!sessions_.has_writable_layer(request.session)) return find_full_disk();
   return std::nullopt;
+}
+
+std::optional<Failed> Operations::find_full_disk() const {
+  std::string shortage = find_shortage(options_.state_dir, options_.min_free_disk_bytes);
+  if (shortage.empty()) return std::nullopt;
+  return Failed{Failure::no_space, std::move(shortage)};
 }
 
 Outcome Operations::act(const CreateSandbox& request, std::vector<os::UniqueFd> fds) {
@@ -205,6 +213,7 @@ Outcome Operations::act(const AdoptSandbox& request, std::vector<os::UniqueFd>) 
 Outcome Operations::act(const UnpackLayer& request, std::vector<os::UniqueFd> fds) {
   if (fds.size() != 1)
     return outcome(Failed{Failure::invalid, "a layer comes through one descriptor"});
+  if (auto full = find_full_disk()) return outcome(std::move(*full));
   return outcome(layers_.unpack(request, fds.front()));
 }
 

@@ -49,6 +49,8 @@ private:
 
   std::optional<Failed> refuse(const CreateSandbox& request,
                                const std::vector<os::UniqueFd>& fds) const;
+  // Running sessions go on where the disk is almost full; new ones and images are refused.
+  std::optional<Failed> find_full_disk() const;
   Outcome create(const CreateSandbox& request, os::UniqueFd agent_config);
   // By its record, ending or not.
   std::optional<RunningAgent> find_agent(const std::string& session) const;

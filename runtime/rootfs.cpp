@@ -34,6 +34,8 @@ const std::array<os::MountOption, 3> dev_options{
 const std::array<os::MountOption, 3> pts_options{
     {{"ptmxmode", "0666"}, {"mode", "0620"}, {"gid", "5"}}};
 const std::array<os::MountOption, 2> shm_options{{{"mode", "1777"}, {"size", "67108864"}}};
+// A processor takes some 1.5 KiB of cpuinfo.
+const std::array<os::MountOption, 2> view_options{{{"mode", "0755"}, {"size", "4194304"}}};
 const std::array<os::MountOption, 2> mask_options{{{"mode", "0555"}, {"nr_inodes", "1"}}};
 
 UniqueFd open_host(const std::string& path) { return os::open_file(path, O_PATH | O_NOFOLLOW); }
@@ -137,20 +139,22 @@ void apply_masks(const UniqueFd& root, const UniqueFd& filesystem, std::span<con
   }
 }
 
-void mount_proc(const UniqueFd& root) {
-  const UniqueFd proc = mount_new(root, "proc", "proc", {}, inert, Defence::verified_proc);
+UniqueFd mount_proc(const UniqueFd& root) {
+  UniqueFd proc = mount_new(root, "proc", "proc", {}, inert, Defence::verified_proc);
   if (defence_is_on(Defence::verified_proc)) expect_mounted(root, "proc", proc, PROC_SUPER_MAGIC);
   apply_masks(root, proc, proc_masks());
+  return proc;
 }
 
-void mount_sys(const UniqueFd& root) {
-  const UniqueFd sys = mount_new(root, "sys", "sysfs", {}, inert_read_only);
+UniqueFd mount_sys(const UniqueFd& root) {
+  UniqueFd sys = mount_new(root, "sys", "sysfs", {}, inert_read_only);
   expect_mounted(root, "sys", sys, SYSFS_MAGIC);
   apply_masks(root, sys, sys_masks());
   // The session's own cgroups, to be looked at: programs read their memory and processor limits
   // there.
   const UniqueFd target = os::open_beneath(sys, "fs/cgroup", O_PATH | O_DIRECTORY);
   os::attach_mount(os::make_mount("cgroup2", {}, inert_read_only), target);
+  return sys;
 }
 
 void bind_device(const UniqueFd& dev, const DeviceNode& node, const UniqueFd& device) {
@@ -159,10 +163,10 @@ void bind_device(const UniqueFd& dev, const DeviceNode& node, const UniqueFd& de
   os::attach_mount(device, place);
 }
 
-void mount_dev(const UniqueFd& root) {
+UniqueFd mount_dev(const UniqueFd& root) {
   std::vector<UniqueFd> devices;
   for (const DeviceNode& node : device_nodes()) devices.push_back(clone_device(root, node));
-  const UniqueFd dev =
+  UniqueFd dev =
       mount_new(root, "dev", "tmpfs", dev_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   expect_mounted(root, "dev", dev, TMPFS_MAGIC);
   for (std::size_t index = 0; index < devices.size(); ++index)
@@ -175,6 +179,31 @@ void mount_dev(const UniqueFd& root) {
         ::symlinkat(std::string(link.target).c_str(), dev.get(), std::string(link.name).c_str()),
         "symlinkat", link.name);
   }
+  return dev;
+}
+
+// Covers files of the kernel's with files of ours. These lie in a filesystem that is attached for
+// the time of binding only, since a detached one can't be bound from before Linux 6.15.
+void cover_with_views(const UniqueFd& proc, const UniqueFd& sys, const UniqueFd& dev,
+                      std::span<const ViewFile> views) {
+  if (views.empty()) return;
+  const UniqueFd scratch = os::make_mount("tmpfs", view_options, inert);
+  os::attach_mount(scratch, os::open_at(dev, "mqueue", O_PATH | O_DIRECTORY | O_NOFOLLOW));
+  for (std::size_t index = 0; index < views.size(); ++index) {
+    const ViewFile& view = views[index];
+    const Mask place{view.path, MaskKind::read_only};
+    const UniqueFd& filesystem = view.filesystem == "proc" ? proc : sys;
+    const UniqueFd target = find_masked(filesystem, place);
+    if (!target) continue;
+    const std::string name = std::to_string(index);
+    replace_file(scratch, name, view.content);
+    const UniqueFd cover = os::clone_mount(scratch, name);
+    os::set_mount_attributes(cover, inert_read_only);
+    os::attach_mount(cover, target);
+    expect_covered(filesystem, cover, place);
+  }
+  os::check(::fchdir(scratch.get()), "fchdir", "views");
+  os::check(::umount2(".", MNT_DETACH), "umount2", "views");
 }
 
 UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner) {
@@ -208,10 +237,11 @@ UniqueFd mount_overlay(const UniqueFd& layers, const UniqueFd& session,
   return os::open_at(session, "root", O_PATH | O_DIRECTORY | O_NOFOLLOW);
 }
 
-void mount_system_directories(const UniqueFd& root) {
-  mount_proc(root);
-  mount_sys(root);
-  mount_dev(root);
+void mount_system_directories(const UniqueFd& root, std::span<const ViewFile> views) {
+  const UniqueFd proc = mount_proc(root);
+  const UniqueFd sys = mount_sys(root);
+  const UniqueFd dev = mount_dev(root);
+  cover_with_views(proc, sys, dev, views);
 }
 
 void make_session_files(const UniqueFd& root, const CreateSandbox& request) {

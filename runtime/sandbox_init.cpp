@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <array>
 #include <csignal>
 #include <exception>
+#include <vector>
 
 #include "os/crash_point.hpp"
 #include "os/error.hpp"
@@ -20,7 +22,9 @@
 #include "os/process.hpp"
 #include "runtime/attack_switches.hpp"
 #include "runtime/capabilities.hpp"
+#include "runtime/resource_view.hpp"
 #include "runtime/rootfs.hpp"
+#include "runtime/sandbox_plan.hpp"
 #include "wire/sandbox_abi.hpp"
 
 namespace daiv::runtime {
@@ -33,6 +37,7 @@ constexpr int first_high_fd = 32;  // above every number that is given out below
 constexpr rlim_t soft_open_files =
     1024;  // select(2) works up to there; programs that need more raise it
 constexpr rlim_t hard_open_files = 524'288;
+constexpr std::size_t max_cpuinfo_bytes = 16U << 20;
 
 void wait_for_id_maps(const os::UniqueFd& go) {
   std::array<std::byte, 1> signal{};
@@ -118,6 +123,33 @@ void execute_agent() {
   os::throw_errno("execveat", "agent");
 }
 
+// What this process may use, of which a host keeps some from its services (cpuset(7)).
+std::vector<unsigned> read_processors() {
+  cpu_set_t set;
+  os::check(::sched_getaffinity(0, sizeof set, &set), "sched_getaffinity", "self");
+  std::vector<unsigned> processors;
+  for (unsigned number = 0; number < CPU_SETSIZE; ++number)
+    if (CPU_ISSET(number, &set)) processors.push_back(number);
+  return processors;
+}
+
+// A limit of processors is also how many there are to see: by affinity, which nproc(1), the JVM and
+// Go ask, and in the files that others read. Returns these.
+std::vector<ViewFile> limit_view(const CreateSandbox& request) {
+  const std::vector<unsigned> available = read_processors();
+  const std::size_t count = count_processors(request.limits, available.size());
+  std::string cpuinfo;
+  if (count != 0) {
+    cpuinfo = os::read_file("/proc/cpuinfo", max_cpuinfo_bytes);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const unsigned number : choose_processors(available, count, request.uid_base / range_size))
+      CPU_SET(number, &set);
+    os::check(::sched_setaffinity(0, sizeof set, &set), "sched_setaffinity", "self");
+  }
+  return plan_views(request.limits, count, cpuinfo);
+}
+
 void contain(const SandboxInit& init) {
   wait_for_id_maps(init.go);
   become_root();
@@ -125,8 +157,9 @@ void contain(const SandboxInit& init) {
   os::make_mounts_private();
   os::set_hostname(init.request.hostname);
   os::bring_loopback_up();
+  const std::vector<ViewFile> views = limit_view(init.request);  // the host's /proc is still there
   const os::UniqueFd root = mount_overlay(init.layers, init.session, init.overlay_options);
-  mount_system_directories(root);
+  mount_system_directories(root, views);
   make_session_files(root, init.request);
   os::pivot_root_to(root);
   ::setsid();

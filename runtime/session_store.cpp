@@ -17,6 +17,7 @@
 #include "os/io.hpp"
 #include "os/socket.hpp"
 #include "runtime/directory.hpp"
+#include "runtime/disk_limits.hpp"
 #include "runtime/trash.hpp"
 
 namespace daiv::runtime {
@@ -74,6 +75,7 @@ SessionStore::SessionStore(const BrokerOptions& options)
     : sessions_path_(options.state_dir + "/sessions"),
       sockets_path_(options.runtime_dir + "/sessions"),
       networks_path_(options.runtime_dir + "/netns"),
+      session_disk_bytes_(options.session_disk_bytes),
       front_uid_(options.front_uid),
       front_gid_(options.front_gid),
       sessions_(open_or_make(sessions_path_, 0700)),
@@ -156,6 +158,11 @@ std::expected<os::UniqueFd, Failed> SessionStore::open(const std::string& sessio
   make_directory(directory, "work", 0700, owner);
   make_directory(directory, "lower", 0700, {});
   make_directory(directory, "root", 0700, {});
+  if (session_disk_bytes_ != 0) {
+    const auto layer = earlier ? WritableLayer::kept : WritableLayer::fresh;
+    if (auto bound = bound_writable_layer(directory, uid_base, session_disk_bytes_, layer); !bound)
+      return std::unexpected(std::move(bound.error()));
+  }
   return directory;
 }
 
@@ -222,6 +229,10 @@ void SessionStore::discard_unfinished(const std::string& session) {
     return;
   if (errno != ENOENT) os::throw_errno("faccessat", session);
   discard(session);
+}
+
+bool SessionStore::has_writable_layer(const std::string& session) const {
+  return find_uid_base(session).has_value();
 }
 
 std::vector<std::string> SessionStore::list() const { return list_directories(sessions_); }

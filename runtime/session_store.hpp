@@ -36,6 +36,7 @@ public:
   explicit SessionStore(const BrokerOptions& options);
 
   // Opens the session's directory, made for this range where it is missing, and claims the range.
+  // With a bound on the writable layer, that is set.
   std::expected<os::UniqueFd, Failed> open(const std::string& session, std::uint32_t uid_base);
   // Makes the socket that the front connects to; one that is left over goes.
   os::UniqueFd listen(const std::string& session);
@@ -53,6 +54,7 @@ public:
   void discard(const std::string& session);
   // discard() where the directory has no record.
   void discard_unfinished(const std::string& session);
+  [[nodiscard]] bool has_writable_layer(const std::string& session) const;
   // Names of the sessions that have a directory.
   [[nodiscard]] std::vector<std::string> list() const;
   // Names of the sessions that other daemons of this host have claims for: their cgroups may lie
@@ -71,6 +73,7 @@ private:
   std::string sessions_path_;
   std::string sockets_path_;
   std::string networks_path_;
+  std::uint64_t session_disk_bytes_;
   uid_t front_uid_;
   gid_t front_gid_;
   os::UniqueFd sessions_;

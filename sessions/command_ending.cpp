@@ -15,10 +15,18 @@ void append_line(std::string& appended, char last, std::string_view line) {
   appended += line;
 }
 
+std::string describe_memory(const CommandBounds& bounds) {
+  if (bounds.memory_bytes == 0)
+    return "Command killed: out of memory (the host has too little; the session has no memory "
+           "limit)\n";
+  return fmt::format("Command killed: out of memory (the session's memory limit is {} bytes)\n",
+                     bounds.memory_bytes);
+}
+
 }  // namespace
 
 CommandEnding plan_ending(const agent::ExecDone& done, const KeptOutput& kept,
-                          std::chrono::seconds timeout) {
+                          const CommandBounds& bounds) {
   CommandEnding ending;
   if (done.output_bytes > kept.bytes) {
     append_line(ending.appended, kept.last,
@@ -36,7 +44,11 @@ CommandEnding plan_ending(const agent::ExecDone& done, const KeptOutput& kept,
       ending.exit_code = timed_out_exit_code;
       ending.rest = Rest::skip;
       append_line(ending.appended, kept.last,
-                  fmt::format("Command timed out after {}s", timeout.count()));
+                  fmt::format("Command timed out after {}s", bounds.timeout.count()));
+      break;
+    case agent::ExecOutcome::out_of_memory:
+      ending.exit_code = out_of_memory_exit_code;
+      append_line(ending.appended, kept.last, describe_memory(bounds));
       break;
     case agent::ExecOutcome::cannot_start:
       ending.exit_code = cannot_start_exit_code;

@@ -90,7 +90,8 @@ asio::awaitable<ExecOutcome> exec_command(AgentConnection connection, ExecPlan p
     frame = co_await connection.receive(clock.left());
   }
   const CommandEnding ending =
-      plan_ending(parse_done(frame), {spool->size(), spool->last()}, plan.timeout);
+      plan_ending(parse_done(frame), {spool->size(), spool->last()},
+                  {.timeout = plan.timeout, .memory_bytes = plan.memory_bytes});
   co_await keep(*spool, ending.appended, pool);
   ExecOutcome outcome;
   outcome.result.command = std::move(plan.command);

@@ -16,6 +16,7 @@ namespace daiv::sessions {
 struct ExecPlan {
   std::string command;
   std::chrono::seconds timeout{0};     // 0: none
+  std::uint64_t memory_bytes = 0;      // the session's limit; 0: none
   std::uint64_t max_output_bytes = 0;  // kept of the output
   std::string spool_directory;         // for what does not fit into memory
 };

@@ -192,6 +192,7 @@ asio::awaitable<std::vector<CommandResult>> NativeSessions::run_commands(
     ExecPlan plan;
     plan.command = std::move(command);
     plan.timeout = options.timeout.value_or(settings_.command_timeout);
+    plan.memory_bytes = session->record.limits.memory_bytes;
     plan.max_output_bytes = settings_.max_output_bytes;
     plan.spool_directory = settings_.spool_dir;
     AgentConnection connection = co_await open_agent(session);

@@ -87,7 +87,7 @@ def test_a_pull_finds_that_the_tag_has_moved_and_a_session_does_not_look(own_dae
 
 def test_a_full_disk_is_said_and_leaves_nothing(build, push):
     """On a file system of its own. 503, since room may be made; then a small image fits."""
-    daemon = daemons.Daemon(build)
+    daemon = daemons.Daemon(build, {"DAIV_SANDBOX_MIN_FREE_DISK_BYTES": "0"})
     daemon.state.mkdir(mode=0o711)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=0711", "tmpfs", str(daemon.state)], check=True)
     try:

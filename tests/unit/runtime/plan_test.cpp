@@ -88,10 +88,12 @@ TEST(Masks, CoverWhatContainerRuntimesCover) {
 TEST(CgroupPlan, WritesWhatWasAskedFor) {
   const auto plan = plan_cgroup({1U << 30, 1500, 77}, {"cpu", "memory", "pids"});
   ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(*plan, (std::vector<CgroupSetting>{{"memory.max", "1073741824"},
-                                               {"memory.swap.max", "0"},
-                                               {"cpu.max", "150000 100000"},
-                                               {"pids.max", "77"}}));
+  EXPECT_EQ(*plan, (std::vector<CgroupSetting>{
+                       {"memory.max", "1090519040"},  // what the agent needs beside the commands
+                       {"memory.swap.max", "0"},
+                       {"memory.max", "1073741824", CgroupLevel::commands},
+                       {"cpu.max", "150000 100000"},
+                       {"pids.max", "77"}}));
 }
 
 TEST(CgroupPlan, RefusesALimitWithoutItsController) {
@@ -102,6 +104,11 @@ TEST(CgroupPlan, RefusesALimitWithoutItsController) {
 
 TEST(CgroupPlan, BoundsProcessesByDefault) {
   EXPECT_EQ(*plan_cgroup({}, {"pids"}), (std::vector<CgroupSetting>{{"pids.max", "4096"}}));
+}
+
+TEST(CgroupPlan, SharesIoAlikeWhereThatCanBeShared) {
+  EXPECT_EQ(*plan_cgroup({}, {"io", "pids"}),
+            (std::vector<CgroupSetting>{{"pids.max", "4096"}, {"io.weight", "default 100"}}));
 }
 
 TEST(Cgroup2Mount, IsFoundBesideV1) {

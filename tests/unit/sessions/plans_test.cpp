@@ -58,6 +58,12 @@ TEST(CommandEnding, MapsEachOutcomeAsAShellWould) {
        127,
        "no shell in the image\n",
        Rest::run},
+      {"out of memory",
+       done_with(out_of_memory, 9, 3),
+       {3, 'x'},
+       137,
+       "\nCommand killed: out of memory (the session's memory limit is 1048576 bytes)\n",
+       Rest::run},
       {"cut",
        done_with(exited, 0, 100),
        {10, 'x'},
@@ -74,7 +80,8 @@ TEST(CommandEnding, MapsEachOutcomeAsAShellWould) {
       {"hostile status", done_with(exited, -5), {}, 0, "", Rest::run},
   };
   for (const auto& one : cases) {
-    const CommandEnding ending = plan_ending(one.done, one.kept, 7s);
+    const CommandEnding ending =
+        plan_ending(one.done, one.kept, {.timeout = 7s, .memory_bytes = 1U << 20});
     EXPECT_EQ(ending.exit_code, one.exit_code) << one.name;
     EXPECT_EQ(ending.appended, one.appended) << one.name;
     EXPECT_EQ(ending.rest, one.rest) << one.name;
