@@ -30,6 +30,7 @@ FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-
 UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
 CONTRACT_TIMEOUT = 600
+VM_TIMEOUT = 2400  # with the image, on a busy machine; the guest itself is given less
 
 
 def tail(text, lines=60):
@@ -188,6 +189,25 @@ def package(_options):
     yield from report_pytest("package", ROOT / "tests/package")
 
 
+def vm(options):
+    """What needs controllers of cgroups v2, systemd, quota or a reboot, in a guest (tests/vm)."""
+    with tempfile.NamedTemporaryFile() as report:
+        command = [PYTHON, ROOT / "tests/vm/guest.py", "--build", options.build, "--json", report.name,
+                   *(["-k", options.k] if options.k else [])]
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                  timeout=VM_TIMEOUT)
+        except subprocess.TimeoutExpired as expired:
+            yield Result("vm", "guest", "failed", f"no end within {VM_TIMEOUT} s\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+            return
+        text = pathlib.Path(report.name).read_text()
+    if not text:
+        yield Result("vm", "guest", "failed", tail(done.stdout))
+        return
+    for case in json.loads(text):
+        yield Result("vm", case["name"], case["outcome"], case["text"])
+
+
 def soak(options):
     yield from run_pytest("soak", options.build, "-m", "soak")
 
@@ -287,9 +307,9 @@ def fuzz(options):
         yield from pool.map(lambda program: fuzz_one(program, options.fuzz_seconds), programs)
 
 
-PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan, "attack": attack, "crash-points": crash_points,
-         "package": package,
-         "fuzz": fuzz, "clang": clang, "asan-integration": asan_integration, "tsan": tsan, "soak": soak}
+PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan,
+         "attack": attack, "crash-points": crash_points, "package": package, "fuzz": fuzz, "clang": clang,
+         "asan-integration": asan_integration, "tsan": tsan, "soak": soak, "vm": vm}
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------

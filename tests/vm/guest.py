@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""Boots the guest with the programs of a build tree and runs the tests of tests/vm/inside in it.
+
+usage: guest.py --build DIR [--json OUT] [--console FILE] [-k WORDS]
+
+The guest is Linux as a process (Debian's user-mode-linux), so it needs no KVM and has what CI's machine has not: all
+its controllers in the hierarchy of cgroups v2, systemd as PID 1, an ext4 with project quota, reboots. --json: a list of
+{name, outcome, text}. Exit code 1 if a test failed.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "tests" / "integration")]
+
+import guest_image  # noqa: E402
+import images  # noqa: E402
+import oci  # noqa: E402
+
+MEMORY = "1536M"
+LIMIT_SECONDS = 900  # a hung guest; a whole run takes two minutes of an idle machine
+PROGRAMS = ["cli/daiv-sandbox", "runtime/daiv-sandbox-broker", "agent/daiv-sandbox-agent", "images/unpack/daiv-sandbox-unpack"]
+
+
+def fill_share(share, build, words):
+    """What the guest sees at /share: the tests, the programs, the images, and a place for the result."""
+    shutil.copytree(HERE / "inside", share / "inside", ignore=shutil.ignore_patterns("__pycache__"))
+    for module in ("daemon", "hierarchy", "registry"):  # the client of the API and what it imports
+        shutil.copy(ROOT / "tests" / "integration" / f"{module}.py", share / "inside")
+    for program in PROGRAMS:
+        (share / "programs" / program).parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["strip", "-o", share / "programs" / program, build / program], check=True)
+    for name, reference in (("busybox", "busybox:latest"), ("debian", "debian:bookworm-slim")):
+        oci.save_docker_archive(images.get(name, ROOT / "build" / "images"), share / f"{name}.tar", reference)
+    (share / "options.json").write_text(json.dumps({"k": words}))
+    os.chmod(share, 0o755)
+
+
+def boot(disk, share, scratch, console):
+    """Runs the guest until it ends by itself, and returns what went wrong with that."""
+    command = [guest_image.KERNEL, f"ubda={scratch}/cow,{disk}", f"ubdb={scratch}/state", "root=/dev/ubda", "rw", f"mem={MEMORY}", "con=null",
+               "con0=null,fd:1", "con1=null,fd:1", "umid=guest", f"uml_dir={scratch}/uml/", "quiet", "panic=-1",
+               "systemd.unified_cgroup_hierarchy=1", "systemd.show_status=false", f"hostfs={share}"]
+    # Its memory is a file below TMPDIR; whatever it starts is in its group and gone with it.
+    guest = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True,
+                             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/dev/shm"})
+    try:
+        guest.wait(LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"no end within {LIMIT_SECONDS} s"
+    finally:
+        try:
+            os.killpg(guest.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        guest.wait()
+    return "" if guest.returncode == 0 else f"the guest's kernel ended with {guest.returncode}"
+
+
+def run(build, words, console_file):
+    programs = [build / path for path in PROGRAMS if "agent" not in path]
+    disk = guest_image.get(ROOT / "build" / "vm", programs)
+    with tempfile.TemporaryDirectory(prefix="daiv-guest-", dir="/var/tmp") as directory:
+        scratch = pathlib.Path(directory)
+        share = scratch / "share"
+        share.mkdir()
+        fill_share(share, build, words)
+        guest_image.make_state_disk(scratch / "state")
+        with open(console_file or scratch / "console", "w+b") as console:
+            fault = boot(disk, share, scratch, console)
+            console.seek(0)
+            text = console.read().decode(errors="replace")
+        result = share / "result.json"
+        results = json.loads(result.read_text()) if result.exists() else []
+    if fault or not results or not any(one["name"] == "guest: ends" for one in results):
+        last = "\n".join(text.splitlines()[-80:])
+        results.append({"name": "guest: runs to its end", "outcome": "failed", "text": f"{fault}\n{last}"})
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--console", type=pathlib.Path, help="where the guest's console is written")
+    parser.add_argument("-k", default="", help="only the tests whose name has this")
+    options = parser.parse_args()
+    results = run(options.build.resolve(), options.k, options.console)
+    if options.json:
+        options.json.write_text(json.dumps(results))
+    for one in results:
+        print(f"{one['outcome']}: {one['name']}" + (f"\n{one['text']}" if one["text"] else ""))
+    return 1 if not results or any(one["outcome"] == "failed" for one in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

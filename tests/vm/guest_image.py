@@ -1,0 +1,153 @@
+"""The disk of the guest: a Debian with systemd as PID 1 on ext4, made by mmdebstrap and kept in a cache.
+
+Each is one file under a name with a hash of its recipe; a guest writes into a copy-on-write file beside it.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import tempfile
+
+KERNEL = pathlib.Path("/usr/bin/linux.uml")
+MODULES = pathlib.Path("/usr/lib/uml/modules")
+DISK_BYTES = 3 << 30  # sparse
+STATE_BYTES = 4 << 30  # sparse; doctor wants 2 GiB free
+
+PACKAGES = ["bash", "ca-certificates", "curl", "kmod", "procps", "python3-minimal", "libpython3-stdlib", "quota",
+            "systemd-sysv", "dbus", "adduser", "iproute2"]
+# What the service meets on a host: nothing of it is needed here.
+MASKED_UNITS = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
+                "getty.target", "console-getty.service", "systemd-timesyncd.service", "systemd-pstore.service",
+                "systemd-udev-settle.service", "e2scrub_reap.service"]
+
+# Runs what the share holds and ends the guest, whatever comes of it: the result is a file.
+TEST_UNIT = """\
+[Unit]
+Description=Tests of the guest
+After=multi-user.target
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 /share/inside/run.py
+ExecStopPost=/bin/sh -c 'if test -e /run/reboot-wanted; then systemctl reboot --no-block; else systemctl poweroff --no-block; fi'
+StandardOutput=journal+console
+StandardError=journal+console
+
+[Install]
+WantedBy=default.target
+"""
+# Not in fstab: without udev nothing tells systemd that a device is there. hostfs without a path is the directory of the
+# kernel's parameter hostfs=.
+MOUNT_UNIT = """\
+[Unit]
+DefaultDependencies=no
+After=systemd-remount-fs.service
+Before=local-fs.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/mount -t hostfs none /share
+ExecStart=/bin/mount -t ext4 -o prjquota /dev/ubdb /var/lib/daiv-sandbox
+
+[Install]
+RequiredBy=local-fs.target
+"""
+# What ends in the emergency shell ends the guest.
+EMERGENCY_UNIT = "[Service]\nExecStart=\nExecStart=/bin/systemctl poweroff -ff\n"
+
+
+def _libraries(programs):
+    """The packages of the shared libraries that PROGRAMS load."""
+    files = set()
+    for program in programs:
+        lines = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        files |= {os.path.realpath(line.split()[2]) for line in lines if "=> /" in line}
+    # dpkg knows a file by the path that its package was made with, below /usr or not; patterns would take a minute.
+    names = sorted({name for file in files for name in (file, file.removeprefix("/usr"))})
+    owners = subprocess.run(["dpkg-query", "-S", *names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return sorted({line.split(":")[0] for line in owners.splitlines()})
+
+
+def _recipe(packages):
+    parts = [packages, MASKED_UNITS, TEST_UNIT, MOUNT_UNIT, EMERGENCY_UNIT, DISK_BYTES, sorted(path.name for path in MODULES.iterdir()),
+             platform.machine()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _write(root, path, text):
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def _configure(root):
+    _write(root, "etc/hostname", "guest\n")
+    _write(root, "etc/fstab", "")
+    _write(root, "etc/systemd/system/emergency.service.d/guest.conf", EMERGENCY_UNIT)
+    for unit, text, wanted_by in (("guest-tests.service", TEST_UNIT, "default.target.wants"),
+                                  ("guest-mounts.service", MOUNT_UNIT, "local-fs.target.requires")):
+        _write(root, f"etc/systemd/system/{unit}", text)
+        link = root / "etc/systemd/system" / wanted_by / unit
+        link.parent.mkdir(parents=True)
+        link.symlink_to(f"/etc/systemd/system/{unit}")
+    (root / "etc/systemd/system/default.target").symlink_to("/lib/systemd/system/multi-user.target")
+    for unit in MASKED_UNITS:
+        (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    _write(root, "etc/modules-load.d/guest.conf", "overlay\nveth\nquota_v2\nconfigs\n")
+    _write(root, "etc/machine-id", "")
+    # The journal goes to the console's log with what the tests print.
+    _write(root, "etc/systemd/journald.conf.d/guest.conf", "[Journal]\nStorage=volatile\n")
+    for folder in ("share", "var/lib/daiv-sandbox"):
+        (root / folder).mkdir()
+    modules = root / "lib" / "modules"
+    modules.mkdir(exist_ok=True)
+    for release in MODULES.iterdir():
+        # What the daemon needs of the kernel's modules, and the indexes that modprobe reads.
+        shutil.copytree(release, modules / release.name, ignore=shutil.ignore_patterns("sound", "usb", "media", "staging"))
+
+
+def _make_disk(root, disk):
+    with disk.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-m", "0", "-d", root, disk], check=True)
+
+
+def make_state_disk(disk):
+    """An empty disk for what the daemon stores, with project quota: a root has it only where no module is needed for it."""
+    with disk.open("wb") as file:
+        file.truncate(STATE_BYTES)
+    subprocess.run(["mke2fs", "-q", "-t", "ext4", "-O", "quota,project", "-E", "quotatype=prjquota,lazy_itable_init=1",
+                    "-m", "0", disk], check=True)
+
+
+def _build(packages, disk):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+        os.chmod(scratch, 0o755)  # mmdebstrap's download user must get through
+        root = pathlib.Path(scratch, "root")
+        mirror = os.environ.get("DAIV_SANDBOX_TEST_MIRROR")
+        command = ["mmdebstrap", "--variant=minbase", "--quiet", "--include=" + ",".join(packages),
+                   "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
+                   "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io", "bookworm", str(root),
+                   *([mirror] if mirror else [])]
+        subprocess.run(command, check=True)
+        _configure(root)
+        _make_disk(root, disk)
+
+
+def get(cache, programs):
+    """The disk's path, from the directory CACHE, built first where it is missing."""
+    packages = sorted({*PACKAGES, *_libraries(programs)})
+    final = pathlib.Path(cache) / f"guest-{_recipe(packages)}.ext4"
+    if not final.exists():
+        final.parent.mkdir(parents=True, exist_ok=True)
+        partial = pathlib.Path(tempfile.mkdtemp(prefix=".guest-", dir=final.parent))
+        try:
+            _build(packages, partial / "disk")
+            os.rename(partial / "disk", final)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return final

@@ -1,0 +1,58 @@
+"""What a session may write to the disk, by project quota, and a floor of free disk."""
+import guest
+from guest import MIB
+
+BOUND = 64 * MIB
+
+
+def used_by_state():
+    return int(guest.sh("df -B1 --output=used /var/lib/daiv-sandbox").split()[-1])
+
+
+def test_a_session_cannot_write_more_than_its_bound(_):
+    guest.restart(DAIV_SANDBOX_SESSION_DISK_BYTES=BOUND)
+    try:
+        api = guest.api()
+        full, other = api.create(guest.BUSYBOX), api.create(guest.BUSYBOX)
+        before = used_by_state()
+        output, code = api.run_one(full, "dd if=/dev/zero of=/workspace/repo/big bs=1M count=100")
+        assert code != 0 and "quota" in output.lower(), output
+        # Its other directories, another name, another owner's files: all one bound.
+        assert api.run_one(full, "dd if=/dev/zero of=/tmp/more bs=1M count=10")[1] != 0
+        assert used_by_state() - before < BOUND + 8 * MIB
+        assert api.run_one(other, "dd if=/dev/zero of=/tmp/some bs=1M count=40")[1] == 0, "one bound for two sessions"
+        assert api.run_one(full, "rm /workspace/repo/big && dd if=/dev/zero of=/tmp/more bs=1M count=10")[1] == 0
+        api.close(full)  # kept over a reopen
+        assert api.run_one(full, "dd if=/dev/zero of=/workspace/repo/big bs=1M count=100")[1] != 0
+        for session in (full, other):
+            api.close(session, force=True)
+    finally:
+        guest.restart()
+
+
+def test_without_quota_a_bound_is_refused(_):
+    # The bound is asked of a state directory on a file system that has no quota: the guest's root.
+    guest.restart(DAIV_SANDBOX_SESSION_DISK_BYTES=BOUND, DAIV_SANDBOX_STATE_DIR="/var/lib/other")
+    try:
+        assert "prjquota" in guest.sh(guest.CLI + " doctor", check=False)
+        guest.cli("load", "/share/busybox.tar")
+        status, body = guest.create_raw(guest.BUSYBOX)
+        assert status == 503 and b"prjquota" in body, (status, body)
+    finally:
+        guest.restart()
+
+
+def test_under_the_floor_new_sessions_are_refused_and_old_ones_go_on(_):
+    api = guest.api()
+    session = api.create(guest.BUSYBOX)
+    guest.restart(DAIV_SANDBOX_MIN_FREE_DISK_BYTES=1 << 45)
+    try:
+        api = guest.api()
+        status, body = guest.create_raw(guest.BUSYBOX)
+        assert status == 503 and b"MIN_FREE_DISK" in body, (status, body)
+        assert api.run_one(session, "echo alive") == ("alive\n", 0)
+        api.close(session)
+        assert api.run_one(session, "echo again") == ("again\n", 0), "an existing one is reopened"
+        api.close(session, force=True)
+    finally:
+        guest.restart()
