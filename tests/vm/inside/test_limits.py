@@ -80,7 +80,7 @@ def test_what_lies_in_shm_counts(_):
     with Session(memory_bytes=40 * MIB) as session:
         output, code = session.run("head -c 60M /dev/zero > /dev/shm/full")
         assert code == 137 and "memory limit" in output, (output, code)
-        assert session.api.status(session.id) == 200
+        assert session.api.status(session.id) in (200, 204)
         guest.api().close(session.id)  # a warm close empties it
         assert session.run("echo alive") == ("alive\n", 0)
 
