@@ -192,7 +192,8 @@ class Trial:
 
     def check_run(self, api):
         if self.answered and self.answer[1] == 0:
-            assert self.answer == ("said\n", 0) and api.output(self.session, "cat done") == "done\n"
+            # Where only the shell's child was killed, the shell says so and goes on.
+            assert self.answer[0].endswith("said\n") and api.output(self.session, "cat done") == "done\n"
 
     def check_write(self, api):
         output, code = api.run_one(self.session, "cat written")
