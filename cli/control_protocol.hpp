@@ -12,8 +12,8 @@
 #include "os/unique_fd.hpp"
 
 // What the command line and the daemon say to each other over <runtime dir>/front/control.sock,
-// a SEQPACKET unix socket that only root and the daemon's own user may use. A connection carries one
-// request:
+// a SEQPACKET unix socket that only root and the daemon's own user may use. A connection carries
+// one request:
 //   client → daemon  {"command": …, …}, for `load` with a descriptor attached
 //   daemon → client  {"event": …}* and raw output*, then {"end": {…}} or {"error": "text", "exit":
 //   n}

@@ -107,7 +107,8 @@ void add_host_checks(Checks& checks, const Settings& settings) {
                  ask_daemon(*daemon, {{"command", "probe"}}).get<std::vector<std::string>>());
       return;
     }
-    checks.push_back({"daemon", "not running: systemctl start daiv-sandbox, or daiv-sandbox serve"});
+    checks.push_back(
+        {"daemon", "not running: systemctl start daiv-sandbox, or daiv-sandbox serve"});
     if (::geteuid() != 0) {
       checks.push_back({"host", "not looked at: run doctor as root"});
       return;

@@ -45,7 +45,6 @@ public:
   [[nodiscard]] std::string expose() const;
 
 private:
-
   const Settings& settings_;
   netns::Subnet subnet_;
   std::string public_roots_;

@@ -11,9 +11,9 @@
 // Oldest kernel: 5.12. Everything throws os::Error.
 namespace daiv::os {
 
-// A detached and private copy of the mount that `path` below `directory` lies on, with `path` as its root;
-// without the mounts on it. An empty path means `directory` itself. Symlinks at the end of `path`
-// are not followed.
+// A detached and private copy of the mount that `path` below `directory` lies on, with `path` as
+// its root; without the mounts on it. An empty path means `directory` itself. Symlinks at the end
+// of `path` are not followed.
 UniqueFd clone_mount(const UniqueFd& directory, const std::string& path);
 
 // Maps the ids of a detached mount by `user_namespace`: an id on disk is what the namespace shows
