@@ -52,7 +52,7 @@ def host_addresses():
 
 def test_no_address_but_the_proxys_answers(api, box, origins, listener):  # noqa: F811
     session = box()
-    targets = [*host_addresses(), origins.address, "8.8.8.8", "10.0.0.1", "169.254.169.254", "192.168.0.1", "224.0.0.1"]
+    targets = [*host_addresses(), origins.address, "198.19.8.8", "198.19.0.1", "169.254.169.254", "198.19.255.1", "224.0.0.1"]
     calls = [f"socket.SOCK_STREAM, '{address}', {listener}" for address in targets]
     calls += [f"socket.SOCK_DGRAM, '{address}', 53" for address in targets if address != "224.0.0.1"]
     for line in reach(api, session, *calls):
@@ -80,7 +80,7 @@ def test_another_session_and_its_proxy_do_not_answer(api, box):  # noqa: F811
 def test_there_is_no_ipv6_but_loopbacks_own(api, box):  # noqa: F811
     session = box()
     lines = reach(api, session, "socket.SOCK_STREAM, '2001:db8::1', 80, socket.AF_INET6",
-                  "socket.SOCK_STREAM, '::ffff:8.8.8.8', 81, socket.AF_INET6", "socket.SOCK_STREAM, '::1', 1, socket.AF_INET6")
+                  "socket.SOCK_STREAM, '::ffff:198.19.8.8', 81, socket.AF_INET6", "socket.SOCK_STREAM, '::1', 1, socket.AF_INET6")
     assert lines[0][-2] in ("ENETUNREACH", "EADDRNOTAVAIL")
     assert lines[1][-2] == "ENETUNREACH" and lines[2][-2] == "ECONNREFUSED"
     interfaces = api.output(session, "cat /proc/net/if_inet6 | awk '{print $6}'").split()
@@ -115,7 +115,7 @@ def test_the_network_cannot_be_changed_from_inside(api, box):  # noqa: F811
 def test_clients_of_other_ports_that_ignore_the_proxy_fail_at_once(api, box):  # noqa: F811
     session = box()
     for command in ("curl -sS --noproxy '*' http://allowed.test:8000/", "git ls-remote git://git.test/repo",
-                    "curl -sS --noproxy '*' http://8.8.8.8:8080/", "bash -c 'exec 3<>/dev/tcp/1.2.3.4/22'"):
+                    "curl -sS --noproxy '*' http://198.19.8.8:8080/", "bash -c 'exec 3<>/dev/tcp/198.19.2.3/22'"):
         begun = time.monotonic()
         _, code = api.run_one(session, command)
         assert code != 0 and time.monotonic() - begun < AT_ONCE_SECONDS + 1, command

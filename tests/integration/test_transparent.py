@@ -149,14 +149,14 @@ def test_what_is_not_of_the_web_fails_at_once(api, box, origins):  # noqa: F811
     session = box(policy(rule("*"), rule(origins.address), default="allow"))
     begun = time.monotonic()
     words = inside.python(api, session, f"""
-        for host in ('allowed.test', '{origins.address}', '8.8.8.8', '10.0.0.1'):
+        for host in ('allowed.test', '{origins.address}', '198.19.8.8', '198.19.0.1'):
             for port in (22, 53, 8080, 9418):
                 print(attempt(socket.create_connection, (host, port)))
             address = (socket.gethostbyname(host), 443)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as quic:
                 print(attempt(quic.sendto, b'x', address))
             print(attempt(socket.socket, socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP))
-        for address in ('2001:db8::1', '::ffff:8.8.8.8'):
+        for address in ('2001:db8::1', '::ffff:198.19.8.8'):
             six = socket.socket(socket.AF_INET6)
             print(attempt(six.connect, (address, 22)))
         for address in ('169.254.169.254', '224.0.0.1', '255.255.255.255'):
@@ -225,7 +225,7 @@ def test_it_can_be_switched_off(build, debian, origins):
         api = made.api()  # noqa: F811
         session = api.create(debian, egress=STANDARD)
         assert bare(api, session, "curl -sS --noproxy '*' http://allowed.test/")[1] == 6
-        assert inside.python(api, session, "print(attempt(socket.create_connection, ('8.8.8.8', 80)))") == "ENETUNREACH"
+        assert inside.python(api, session, "print(attempt(socket.create_connection, ('198.19.8.8', 80)))") == "ENETUNREACH"
         assert api.run_one(session, "curl -sS http://allowed.test/")[1] == 0
         api.close(session, force=True)
 
