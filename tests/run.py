@@ -62,12 +62,18 @@ def introspect(directory, what):
 
 # --- gtest programs ---------------------------------------------------------------------------------------------------
 
+def parse_report(report):
+    """The root of an XML report. Messages of failed tests may hold bytes that no XML has."""
+    text = report.read_bytes().decode(errors="replace")
+    return xml.fromstring(re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
+
+
 def gtest_results(part, program, report, done):
     """What a gtest program reported. A crash is a failure of the test that ran then, which the report does not have."""
     name = pathlib.Path(program).name
     seen_failure = False
     if report.exists() and report.stat().st_size:
-        for case in xml.parse(report).getroot().iter("testcase"):
+        for case in parse_report(report).iter("testcase"):
             full = f"{name}: {case.get('classname')}.{case.get('name')}"
             failures, skip = case.findall("failure"), case.find("skipped")
             if failures:
@@ -148,7 +154,7 @@ def report_pytest(part, *arguments):
         if not report.exists():
             yield Result(part, "pytest", "failed", f"no report: {code}")
             return
-        for case in xml.parse(report).getroot().iter("testcase"):
+        for case in parse_report(report).iter("testcase"):
             name = f"{case.get('classname').rpartition('.')[2]}: {case.get('name')}"
             bad = case.find("failure") if case.find("failure") is not None else case.find("error")
             skip = case.find("skipped")

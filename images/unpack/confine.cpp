@@ -22,6 +22,15 @@
 #include "os/mount.hpp"
 #include "os/process.hpp"
 
+// Its shadow is larger than any limit. gcc defines a macro, clang 19 answers a question.
+#if defined(__SANITIZE_ADDRESS__)
+#define DAIV_ADDRESS_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define DAIV_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace daiv::images::unpack {
 
 namespace {
@@ -107,7 +116,7 @@ void set_limit(__rlimit_resource resource, rlim_t wanted, const char* name) {
 void set_limits() {
   set_limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
   set_limit(RLIMIT_NOFILE, max_descriptors, "RLIMIT_NOFILE");
-#ifndef __SANITIZE_ADDRESS__  // whose shadow is larger than any limit
+#ifndef DAIV_ADDRESS_SANITIZER
   constexpr rlim_t max_memory = rlim_t{2} << 30U;
   set_limit(RLIMIT_AS, max_memory, "RLIMIT_AS");
 #endif

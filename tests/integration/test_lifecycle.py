@@ -71,8 +71,9 @@ def test_a_warm_close_asks_first_then_kills_and_keeps_the_session(build, own_dae
     api = daemon.api()
     session = api.create(busybox, environment={"MINE": "kept"}, egress=STANDARD)
     assert api.seed(session, repo=oci.tar(entry("seeded", "s")))[0] == 204
-    api.run(session, "(trap 'echo asked > asked; exit' TERM; while :; do sleep 0.1; done) > /dev/null 2>&1 &")
-    api.run(session, "(trap '' TERM; while :; do sleep 0.1; done) > /dev/null 2>&1 &")
+    api.run(session, "(trap 'echo asked > asked; exit' TERM; > one; while :; do sleep 0.1; done) > /dev/null 2>&1 &")
+    api.run(session, "(trap '' TERM; > two; while :; do sleep 0.1; done) > /dev/null 2>&1 &")
+    assert api.output(session, "until test -e one -a -e two; do sleep 0.1; done; echo trapped") == "trapped\n"
     begun = time.monotonic()
     api.close(session)
     assert time.monotonic() - begun >= STOP_SECONDS, "one of them did not go by itself"

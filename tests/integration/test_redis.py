@@ -1,5 +1,6 @@
 """Locks and use times shared in a real Redis, beside a peer that does with its keys what the Docker variant does."""
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import signal
@@ -46,11 +47,18 @@ def status_of(api, session, command="true"):
 LONG = "sleep 86399; echo end"
 
 
-def finish(daemon):
-    """Ends the sleep of LONG from outside, since the session's lock is held."""
+def sleeps(daemon):
     for pid in processes_of(daemon.uids):
-        if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2] == [b"sleep", b"86399"]:
-            os.kill(pid, signal.SIGTERM)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:2] == [b"sleep", b"86399"]:
+                yield pid
+
+
+def finish(daemon):
+    """Ends the sleep of LONG from outside, since the session's lock is held; it may begin only after the lock is taken."""
+    eventually(lambda: list(sleeps(daemon)), "the command does not begin")
+    for pid in sleeps(daemon):
+        os.kill(pid, signal.SIGTERM)
 
 
 def assert_ended_well(running):

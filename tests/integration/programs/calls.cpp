@@ -101,11 +101,26 @@ long call_i386(long number, long first, long second = 0, long third = 0) {
   return static_cast<std::int32_t>(result);
 }
 
-void call_foreign() {
-  constexpr long i386_getpid = 20, i386_mount = 21, i386_socketcall = 102, i386_clone = 120;
-  constexpr long i386_unshare = 310, i386_socket = 359;
+void call_x32() {
   say("x32-getpid", call(x32_bit | SYS_getpid));
   say("x32-unshare", call(x32_bit | SYS_unshare, CLONE_NEWUSER));
+}
+
+// A kernel without IA32 emulation answers the gate with SIGSEGV: then there is none to guard. Only a child can find out.
+bool has_i386_gate() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    call_i386(20 /* getpid */, 0);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return !(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+void call_i386_gate() {
+  constexpr long i386_getpid = 20, i386_mount = 21, i386_socketcall = 102, i386_clone = 120;
+  constexpr long i386_unshare = 310, i386_socket = 359;
   say("i386-getpid", call_i386(i386_getpid, 0));
   say("i386-mount", call_i386(i386_mount, 0));
   // The family lies in memory, below 4 GiB for the 32-bit pointer.
@@ -128,6 +143,7 @@ void call_foreign() {
 int main() {
   call_native();
 #if defined(__x86_64__)
-  call_foreign();
+  call_x32();
+  if (has_i386_gate()) call_i386_gate();
 #endif
 }

@@ -96,7 +96,7 @@ TEST(DnsLookup, HoldsAsLongAsItsRecord) {
   for (const auto& [told, kept] :
        {std::pair{300U, seconds(300)}, std::pair{0U, min_answer_lifetime},
         std::pair{60'000U, max_answer_lifetime}}) {
-    const NameServer server([told = told](unsigned type) { return only_a(type, told); });
+    const NameServer server([lifetime = told](unsigned type) { return only_a(type, lifetime); });
     const TimedLookup answer = look_up("host.test", server.address());
     ASSERT_TRUE(answer.lookup) << answer.lookup.error().text;
     ASSERT_EQ(answer.lookup->size(), 1U);

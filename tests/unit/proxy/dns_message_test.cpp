@@ -49,7 +49,10 @@ std::string answer(const std::string& message) {
 
 int code_of(const std::string& reply) { return reply.at(3) & 0x0f; }
 unsigned records_of(const std::string& reply) {
-  return static_cast<unsigned char>(reply.at(6)) << 8U | static_cast<unsigned char>(reply.at(7));
+  const auto byte = [&](std::size_t at) -> unsigned {
+    return static_cast<unsigned char>(reply.at(at));
+  };
+  return byte(6) << 8U | byte(7);
 }
 
 TEST(DnsMessage, AnswersAnAddressForAName) {

@@ -156,13 +156,13 @@ TEST(Names, HostnamesAreLabels) {
 TEST(BrokerClient, HandsAnswersToTheirCallersInAnyOrder) {
   auto [front, back] = os::make_socket_pair(os::SocketKind::seqpacket);
   BrokerClient client(std::move(front));
-  std::thread broker([&back = back] {
-    const auto first = os::receive_message(back, max_broker_message_bytes);
-    const auto second = os::receive_message(back, max_broker_message_bytes);
+  std::thread broker([&peer = back] {
+    const auto first = os::receive_message(peer, max_broker_message_bytes);
+    const auto second = os::receive_message(peer, max_broker_message_bytes);
     for (const auto* message : {&*second, &*first}) {
       const RequestMessage request = decode_request(message->data);
       const auto& id = std::get<KillSandbox>(request.body).session;
-      os::send_message(back, encode(AnswerMessage{request.number, Failed{Failure::not_found, id}}));
+      os::send_message(peer, encode(AnswerMessage{request.number, Failed{Failure::not_found, id}}));
     }
   });
   const std::string other(32, 'b');
@@ -176,9 +176,9 @@ TEST(BrokerClient, HandsAnswersToTheirCallersInAnyOrder) {
 TEST(BrokerClient, EveryCallFailsWhenTheBrokerIsGone) {
   auto [front, back] = os::make_socket_pair(os::SocketKind::seqpacket);
   BrokerClient client(std::move(front));
-  std::thread broker([&back = back] {
-    os::receive_message(back, max_broker_message_bytes);
-    back.reset();
+  std::thread broker([&peer = back] {
+    os::receive_message(peer, max_broker_message_bytes);
+    peer.reset();
   });
   EXPECT_THROW(client.call(ListLayers{}), os::Error);
   broker.join();
