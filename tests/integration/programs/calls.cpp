@@ -106,7 +106,8 @@ void call_x32() {
   say("x32-unshare", call(x32_bit | SYS_unshare, CLONE_NEWUSER));
 }
 
-// A kernel without IA32 emulation answers the gate with SIGSEGV: then there is none to guard. Only a child can find out.
+// A kernel without IA32 emulation answers the gate with SIGSEGV: then there is none to guard. Only
+// a child can find out.
 bool has_i386_gate() {
   const pid_t child = ::fork();
   if (child == 0) {
