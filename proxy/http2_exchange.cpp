@@ -65,8 +65,11 @@ asio::awaitable<void> Http2Exchange::serve() {
 
 // Sends the head on a connection that fits the verdict.
 asio::awaitable<std::optional<Refusal>> Http2Exchange::open_origin() {
+  using Repeatable = Http2Upstreams::Repeatable;
+  const auto repeatable =
+      body_ == BodyPresence::none && is_idempotent(head_.method) ? Repeatable::yes : Repeatable::no;
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    auto lease = co_await client_.upstreams.get(*judged_);
+    auto lease = co_await client_.upstreams.get(*judged_, repeatable);
     if (!lease) co_return std::move(lease.error());
     if (is_closed()) {  // while the connection was made: nothing is asked for it
       if (lease->http1) client_.upstreams.keep(std::move(*lease->http1));

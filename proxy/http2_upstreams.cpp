@@ -28,13 +28,15 @@ Http2Upstreams::Http2Upstreams(std::shared_ptr<ProxyCore> core,
                                std::shared_ptr<ProxiedSession> session)
     : core_(std::move(core)), session_(std::move(session)), ended_(core_->executor) {}
 
-std::optional<Http2Upstreams::Lease> Http2Upstreams::find(const JudgedRequest& request) {
+std::optional<Http2Upstreams::Lease> Http2Upstreams::find(const JudgedRequest& request,
+                                                          Repeatable repeatable) {
   std::erase_if(shared_, [](const auto& known) { return !known->link.takes_streams(); });
   const auto fits = [&](const Upstream& known) {
     return request.may_use(known.authority, known.scheme, known.credential, known.address);
   };
   for (const auto& known : shared_)
     if (fits(known->upstream)) return Lease{known, std::nullopt};
+  if (repeatable == Repeatable::no) return std::nullopt;
   for (auto known = idle_.begin(); known != idle_.end();) {
     if (known->channel->is_stale()) {
       known = idle_.erase(known);
@@ -66,13 +68,13 @@ void Http2Upstreams::start(std::shared_ptr<Http2Upstream> upstream) {
 }
 
 asio::awaitable<std::expected<Http2Upstreams::Lease, Refusal>> Http2Upstreams::get(
-    JudgedRequest& request) {
+    JudgedRequest& request, Repeatable repeatable) {
   for (;;) {
     if (!request.is_current()) {
       auto refusal = request.judge_now();
       if (refusal) co_return std::unexpected(*std::move(refusal));
     }
-    if (auto found = find(request)) co_return *std::move(found);
+    if (auto found = find(request, repeatable)) co_return *std::move(found);
     // The requests that come in one go share the connection that the first of them makes.
     if (dialling_ && is_shared_) {
       Wakeup wakeup(core_->executor);

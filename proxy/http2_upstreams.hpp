@@ -32,8 +32,13 @@ public:
     std::shared_ptr<Http2Upstream> http2;
     std::optional<Upstream> http1;
   };
+  // Whether the request can be sent a second time. An origin may close an idle connection of
+  // HTTP/1.1 just as the request is sent on it (RFC 9112 section 9.3.1): one that can't be repeated
+  // gets a connection of its own.
+  enum class Repeatable { yes, no };
   // A connection that fits the request's verdict, and that of the policy as it is then.
-  boost::asio::awaitable<std::expected<Lease, Refusal>> get(JudgedRequest& request);
+  boost::asio::awaitable<std::expected<Lease, Refusal>> get(JudgedRequest& request,
+                                                            Repeatable repeatable);
 
   // For further requests: a connection whose exchange was whole.
   void keep(Upstream upstream);
@@ -42,7 +47,7 @@ public:
   boost::asio::awaitable<void> close();
 
 private:
-  std::optional<Lease> find(const JudgedRequest& request);
+  std::optional<Lease> find(const JudgedRequest& request, Repeatable repeatable);
   boost::asio::awaitable<std::expected<Upstream, Refusal>> dial(JudgedRequest& request);
   void start(std::shared_ptr<Http2Upstream> upstream);
 

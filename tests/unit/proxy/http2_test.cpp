@@ -58,6 +58,23 @@ TEST(Http2, TranslatesForAnOriginOfHttp1) {
   EXPECT_EQ(origin.connections(), 1);
 }
 
+// The origin may close an idle connection at any moment, and what was lost with it must not be sent
+// again.
+TEST(Http2, SendsWhatCanNotBeRepeatedOnAConnectionOfItsOwn) {
+  TestOrigin origin(echo, origin_leaf("cred.test"), only_http1);
+  ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
+  Http2Peer client = connect_http2(rig, "cred.test", origin.port());
+  const std::string authority = at("cred.test", origin.port());
+  EXPECT_EQ(client.finish(client.get(authority)).status, 200);
+  const auto id = client.request(post(authority), false);
+  client.session().send_body(id, "abc");
+  client.session().end_body(id, {});
+  EXPECT_EQ(client.finish(id).status, 200);
+  EXPECT_EQ(origin.connections(), 2);
+  EXPECT_EQ(client.finish(client.get(authority)).status, 200);
+  EXPECT_EQ(origin.connections(), 2);
+}
+
 TEST(Http2, FramesABodyOfUnknownLengthForAnOriginOfHttp1) {
   TestOrigin origin(echo, origin_leaf("cred.test"), only_http1);
   ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
