@@ -137,8 +137,24 @@ def agent_faults(build):
         yield "is not static"
 
 
+PROGRAMS = ("daiv-sandbox", "daiv-sandbox-broker", "daiv-sandbox-hold", "daiv-sandbox-unpack", "daiv-sandbox-agent")
+# The variables by which a test build is told to lack a defence or to crash.
+TEST_SWITCHES = (b"DAIV_SANDBOX_ATTACK_WITHOUT", b"DAIV_SANDBOX_CRASH_AT")
+
+
+def switch_faults(build):
+    # But the front, which knows the names in every build: it hands the variables on to its broker.
+    for name in PROGRAMS[1:]:
+        binary = program(build, name)
+        if binary is None:
+            yield f"no {name} in {build}"
+            continue
+        held = binary.read_bytes()
+        yield from (f"{name}: knows {switch.decode()}" for switch in TEST_SWITCHES if switch in held)
+
+
 def hardening_faults(build):
-    for name in ("daiv-sandbox", "daiv-sandbox-broker", "daiv-sandbox-unpack", "daiv-sandbox-agent"):
+    for name in PROGRAMS:
         binary = program(build, name)
         if binary is None:
             yield f"no {name} in {build}"
@@ -164,6 +180,7 @@ def checks(build):
         yield "broker's symbols without parsers", broker_symbol_faults(build)
         yield "agent is static", agent_faults(build)
         yield "programs are hardened", hardening_faults(build)
+        yield "programs know no switches of test builds", switch_faults(build)
 
 
 def main():

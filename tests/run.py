@@ -167,7 +167,7 @@ def report_pytest(part, *arguments):
 
 
 def daemon_programs(directory):
-    """The four programs of the daemon, as they are installed."""
+    """The programs of the daemon that are installed."""
     return [target["filename"][0] for target in introspect(directory, "targets")
             if target["type"] == "executable" and target["installed"]]
 
