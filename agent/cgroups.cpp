@@ -72,6 +72,21 @@ bool Leaf::empty() const {
          std::string_view::npos;
 }
 
+std::vector<pid_t> Leaf::processes() const {
+  const auto list = os::open_at(directory_, "cgroup.procs", O_RDONLY);
+  std::array<char, 4096> text{};
+  const auto count =
+      os::check(os::retry_eintr([&] { return ::read(list.get(), text.data(), text.size()); }),
+                "read", "cgroup.procs");
+  std::vector<pid_t> processes;
+  for (const char *at = text.data(), *const end = at + count; at < end; ++at) {
+    pid_t pid = 0;
+    at = std::from_chars(at, end, pid).ptr;
+    if (pid > 0) processes.push_back(pid);
+  }
+  return processes;
+}
+
 std::uint64_t Leaf::oom_kills() const {
   if (!has(directory_, "memory.events")) return 0;
   return find_count(os::read_all(os::open_at(directory_, "memory.events", O_RDONLY), 4096),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +28,8 @@ public:
   [[nodiscard]] bool killed() const noexcept { return killed_; }
   // No living process is in it (cgroup.events, populated); zombies don't count.
   [[nodiscard]] bool empty() const;
+  // Processes in it, the first some hundred (cgroup-v2, cgroup.procs).
+  [[nodiscard]] std::vector<pid_t> processes() const;
   // How many processes of it the OOM killer has ended since it was made (cgroup-v2, memory.events,
   // oom_kill); 0 where there is no memory controller.
   [[nodiscard]] std::uint64_t oom_kills() const;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int pipe_bytes = 256 * 1024;
 // What a `>(tee file)` still writes after its shell has ended comes within a moment; a longer
-// silence is the end.
+// silence is the end, but only if nobody works meanwhile: on a loaded host it takes a while until
+// such a process gets a processor at all.
 constexpr std::chrono::milliseconds quiet_time{20};
 constexpr std::chrono::milliseconds max_drain_time{200};
 constexpr std::chrono::milliseconds kill_interval{20};
@@ -185,9 +186,9 @@ void ExecOperation::watch_output() {
 void ExecOperation::on_quiet() {
   if (phase_ != Phase::draining) return;
   int waiting = 0;
-  // Written while the timer ran: one more look, up to the limit.
-  if (output_ && ::ioctl(output_.get(), FIONREAD, &waiting) == 0 && waiting > 0 &&
-      Loop::Clock::now() < drain_until_)
+  // Written while the timer ran, or still at work: one more look, up to the limit.
+  if (output_ && Loop::Clock::now() < drain_until_ &&
+      ((::ioctl(output_.get(), FIONREAD, &waiting) == 0 && waiting > 0) || tree_is_busy()))
     return pump();
   if (!channel_.blocked()) answer();
 }
@@ -217,6 +218,15 @@ void ExecOperation::kill_round() {
 void ExecOperation::on_retry() {
   after_kill();
   kill_round();
+}
+
+bool ExecOperation::tree_is_busy() {
+  const auto pids =
+      leaf_ ? leaf_->processes() : find_started_since(before_, list_processes(), ::getpid());
+  return std::ranges::any_of(pids, [this](pid_t pid) {
+    const auto process = read_process(pid);
+    return process && process->busy && !context_.workers.contains(pid);
+  });
 }
 
 bool ExecOperation::tree_is_gone() {

@@ -28,6 +28,7 @@ private:
   void begin_kill();
   void kill_round();
   void on_retry();
+  [[nodiscard]] bool tree_is_busy();
   [[nodiscard]] bool tree_is_gone();
   void after_kill();
   void on_front_gone();

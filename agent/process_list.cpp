@@ -41,10 +41,18 @@ std::optional<Process> parse_stat(pid_t pid, std::string_view text) {
   }
   if (fields.size() < 20) return std::nullopt;
   return Process{pid, number_in<pid_t>(fields[1]), number_in<std::uint64_t>(fields[19]),
-                 fields[0] == "Z" || fields[0] == "X"};
+                 fields[0] == "Z" || fields[0] == "X", fields[0] == "R" || fields[0] == "D"};
 }
 
 }  // namespace
+
+std::optional<Process> read_process(pid_t pid) {
+  try {
+    return parse_stat(pid, os::read_file("/proc/" + std::to_string(pid) + "/stat", max_stat_bytes));
+  } catch (const os::Error&) {  // it ended meanwhile
+    return std::nullopt;
+  }
+}
 
 std::vector<Process> list_processes() {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir("/proc"), ::closedir);
@@ -54,12 +62,7 @@ std::vector<Process> list_processes() {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     const auto pid = number_in<pid_t>(entry->d_name);
     if (pid == ::getpid()) continue;
-    try {
-      const auto text =
-          os::read_file(std::string("/proc/") + entry->d_name + "/stat", max_stat_bytes);
-      if (const auto process = parse_stat(pid, text)) processes.push_back(*process);
-    } catch (const os::Error&) {  // it ended meanwhile
-    }
+    if (const auto process = read_process(pid)) processes.push_back(*process);
   }
   return processes;
 }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -16,7 +17,11 @@ struct Process {
   pid_t parent = 0;
   std::uint64_t start = 0;  // clock ticks: with the pid it names one process for ever
   bool zombie = false;
+  bool busy = false;  // on a processor, waiting for one, or for a disk: its silence tells nothing
 };
+
+// Nothing where there is no such process.
+std::optional<Process> read_process(pid_t pid);
 
 // All but the calling process. Throws os::Error where /proc cannot be read.
 std::vector<Process> list_processes();

@@ -125,6 +125,18 @@ TEST_P(Exec, DeliversWhatAProcessSubstitutionStillWrites) {
   expect_result(agent, "echo late > >(cat)", "late\n", 0);
 }
 
+// Longer than the silence that ends an answer: whoever still computes is waited for, and whoever
+// only sleeps is not, each up to the limit of the drain.
+TEST_P(Exec, WaitsForAWriterThatIsAtWork) {
+  const SandboxedAgent agent(options());
+  const std::string at_work =
+      "echo late > >(end=$((${EPOCHREALTIME/[.,]} + 60000)); "
+      "while ((${EPOCHREALTIME/[.,]} < end)); do :; done; cat)";
+  // A host that gives it no processor for the whole drain is possible, time after time is not.
+  EXPECT_TRUE(eventually([&] { return agent.exec(at_work).output == "late\n"; }, 20s));
+  EXPECT_EQ(agent.exec("echo late > >(sleep 5; cat)").output, "");
+}
+
 TEST_P(Exec, BackgroundWritersGetNoSigpipe) {
   const SandboxedAgent agent(options());
   expect_result(agent,
