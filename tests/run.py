@@ -3,10 +3,15 @@
 
 Each part yields results (name, outcome, text). A skip has a reason; a part that cannot run at all is a failure. The
 last line is "N passed, N failed, N skipped"; exit code 1 if anything failed.
+
+With --second-look, a test that failed by an expectation is run again by itself; where it then passes three times in a
+row it counts as passed and is named as unstable, with what it said at first. A crash, a finding of a sanitizer, a part
+that cannot run, and more than two unstable tests are failures as ever.
 """
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -21,12 +26,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
 JOBS = os.cpu_count() or 1
 
-Result = collections.namedtuple("Result", "part name outcome text")  # outcome: passed, failed, skipped
+# outcome: passed, failed, skipped; again: for a failed test, a function that runs it by itself and yields results
+Result = collections.namedtuple("Result", "part name outcome text again", defaults=[None])
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
 DEFAULT_PARTS = ["dependencies", "integration", "contract", "asan", "attack", "fuzz"]
 FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak"]
 
+UNSTABLE = "unstable"
+MAX_UNSTABLE = 2
 UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
 CONTRACT_TIMEOUT = 600
@@ -68,9 +76,9 @@ def parse_report(report):
     return xml.fromstring(re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
 
 
-def gtest_results(part, program, report, done):
+def gtest_results(part, test, report, done):
     """What a gtest program reported. A crash is a failure of the test that ran then, which the report does not have."""
-    name = pathlib.Path(program).name
+    name = pathlib.Path(test["cmd"][0]).name
     seen_failure = False
     if report.exists() and report.stat().st_size:
         for case in parse_report(report).iter("testcase"):
@@ -78,7 +86,9 @@ def gtest_results(part, program, report, done):
             failures, skip = case.findall("failure"), case.find("skipped")
             if failures:
                 seen_failure = True
-                yield Result(part, full, "failed", "\n".join(failure.get("message") or "" for failure in failures))
+                filtered = {**test, "cmd": [*test["cmd"], f"--gtest_filter={case.get('classname')}.{case.get('name')}"]}
+                yield Result(part, full, "failed", "\n".join(failure.get("message") or "" for failure in failures),
+                             functools.partial(run_gtest, part, filtered))
             elif skip is not None or case.get("result") == "skipped":
                 yield Result(part, full, "skipped", (skip.get("message") if skip is not None else "") or "no reason given")
             elif case.get("status") == "run":
@@ -98,7 +108,7 @@ def run_gtest(part, test):
         except subprocess.TimeoutExpired as expired:
             output = (expired.stdout or b"").decode(errors="replace")
             return [Result(part, test["name"], "failed", f"no end within {UNIT_TIMEOUT} s\n{tail(output)}")]
-        return list(gtest_results(part, test["cmd"][0], report, done))
+        return list(gtest_results(part, test, report, done))
 
 
 def unit_programs(directory):
@@ -140,10 +150,16 @@ def dependencies(options):
 
 
 def run_pytest(part, directory, *arguments):
-    yield from report_pytest(part, ROOT / "tests/integration", f"--build={directory}", *arguments)
+    def again(case):
+        node = f"{case.get('classname').rpartition('.')[2]}.py::{case.get('name')}"
+        return functools.partial(report_pytest, part, ROOT / "tests/integration" / node, f"--build={directory}",
+                                 *(argument for argument in arguments if argument.startswith("--")))
+
+    yield from report_pytest(part, ROOT / "tests/integration", f"--build={directory}", *arguments, again=again)
 
 
-def report_pytest(part, *arguments):
+def report_pytest(part, *arguments, again=None):
+    """The results of a pytest run; AGAIN makes of a failed case what runs it by itself."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "report.xml")
         command = [PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-q", f"--junitxml={report}", *arguments]
@@ -159,7 +175,7 @@ def report_pytest(part, *arguments):
             bad = case.find("failure") if case.find("failure") is not None else case.find("error")
             skip = case.find("skipped")
             if bad is not None:
-                yield Result(part, name, "failed", tail(bad.text or bad.get("message") or ""))
+                yield Result(part, name, "failed", tail(bad.text or bad.get("message") or ""), again and again(case))
             elif skip is not None:
                 yield Result(part, name, "skipped", skip.get("message") or "no reason given")
             else:
@@ -320,6 +336,17 @@ PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration,
 
 # --- the whole --------------------------------------------------------------------------------------------------------
 
+def second_look(result):
+    """What a failed test is worth that was run again by itself."""
+    if result.outcome != "failed" or not result.again:
+        return result
+    for _ in range(3):
+        if {again.outcome for again in result.again()} != {"passed"}:
+            return result
+    print(f"UNSTABLE {result.part}: {result.name}\n{result.text}", flush=True)
+    return result._replace(outcome="passed", text=UNSTABLE)
+
+
 def run_part(name, options):
     print(f"== {name}", file=sys.stderr, flush=True)
     started = time.monotonic()
@@ -330,6 +357,8 @@ def run_part(name, options):
             results.append(Result(name, name, "failed", "no test ran"))
     except (RuntimeError, OSError, subprocess.CalledProcessError, ValueError) as error:
         results.append(Result(name, name, "failed", str(error)))
+    if options.second_look:
+        results = [second_look(result) for result in results]
     counts = collections.Counter(result.outcome for result in results)
     print(f"== {name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped "
           f"({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)
@@ -355,6 +384,7 @@ def parse_arguments():
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--only", help="comma-separated parts")
     parser.add_argument("-k", help="of the integration tests, those that match")
+    parser.add_argument("--second-look", action="store_true", help="run a failed test again by itself")
     parser.add_argument("--fuzz-seconds", type=int, help="per fuzz target (default 60, with --full 600)")
     options = parser.parse_args()
     options.fuzz_seconds = options.fuzz_seconds or (600 if options.full else 60)
@@ -376,6 +406,10 @@ def main():
         results.append(Result("build", "build", "failed", str(error)))
         print(f"FAIL build: {error}")
     print_skips(results)
+    unstable = [result.name for result in results if result.text == UNSTABLE]
+    if len(unstable) > MAX_UNSTABLE:
+        results.append(Result("unstable", "few tests are unstable", "failed", ", ".join(unstable)))
+        print(f"FAIL more than {MAX_UNSTABLE} unstable tests: {', '.join(unstable)}")
     counts = collections.Counter(result.outcome for result in results)
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] or not counts["passed"] else 0
