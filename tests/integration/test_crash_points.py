@@ -58,8 +58,10 @@ class PointTrial(Trial):
 
     def prepare(self):
         if self.operation in ("pull", "prune"):
-            layer = Layer.of(entry("opt/point", f"{self.point} {next(numbers)}"))
-            self.image = self.push(images.busybox(None, layer), "crash-point")
+            number = next(numbers)
+            layer = Layer.of(entry("opt/point", f"{self.point} {number}"))
+            # A name of its own: a pull that a crash cut short leaves what had the name before.
+            self.image = self.push(images.busybox(None, layer), f"crash-point-{number}")
             if self.operation == "prune":
                 self.daemon.cli("pull", self.image)
         else:
@@ -98,8 +100,9 @@ class PointTrial(Trial):
         if self.operation not in ("pull", "prune"):
             return super().check_kept(api, listed)
         session = api.create(self.image)
-        assert api.output(session, "cat /opt/point").startswith(self.point)
+        seen = api.output(session, "cat /opt/point")
         api.close(session, force=True)
+        assert seen.startswith(self.point)
         return None
 
 
