@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/process.hpp"
 #include "os/socket.hpp"
@@ -25,8 +26,6 @@ namespace {
 
 constexpr int broker_socket_fd = 3;
 constexpr int exec_failed_status = 127;
-constexpr const char* attack_switches = "DAIV_SANDBOX_ATTACK_WITHOUT";
-constexpr const char* crash_switch = "DAIV_SANDBOX_CRASH_AT";
 // It may have to remove what a crash left behind.
 constexpr std::chrono::milliseconds first_answer_limit = std::chrono::seconds(60);
 
@@ -37,11 +36,9 @@ std::vector<char*> to_pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// The switches of tests are read by test builds of the broker alone; every other build ignores
-// them.
 std::vector<std::string> plan_broker_environment(const std::vector<const char*>& kept) {
-  std::vector<std::string> environment{
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+  std::vector<std::string> environment = os::test_environment();
+  environment.emplace_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
   for (const char* name : kept)
     if (const char* value = std::getenv(name))
       environment.push_back(fmt::format("{}={}", name, value));
@@ -96,8 +93,7 @@ std::vector<std::string> plan_broker_arguments(const Settings& settings, const U
 
 BrokerProcess start_broker(const std::vector<std::string>& arguments, const std::string& program) {
   auto [ours, theirs] = os::make_socket_pair(os::SocketKind::seqpacket);
-  const std::vector<std::string> environment =
-      plan_broker_environment({attack_switches, crash_switch});
+  const std::vector<std::string> environment = plan_broker_environment({});
   const std::vector<char*> argument_pointers = to_pointers(arguments);
   const std::vector<char*> environment_pointers = to_pointers(environment);
   const pid_t child = os::check(::fork(), "fork", "broker");
@@ -115,8 +111,7 @@ BrokerProcess start_broker(const std::vector<std::string>& arguments, const std:
 
 void become_broker(os::UniqueFd listener, const std::vector<std::string>& arguments,
                    const std::string& program) {
-  const std::vector<std::string> environment =
-      plan_broker_environment({attack_switches, crash_switch, "NOTIFY_SOCKET"});
+  const std::vector<std::string> environment = plan_broker_environment({"NOTIFY_SOCKET"});
   execute(listener.get(), program.c_str(), to_pointers(arguments).data(),
           to_pointers(environment).data());
   os::throw_errno("execve", program);

@@ -7,6 +7,8 @@
 #include <array>
 #include <limits>
 
+#include "os/attack_switches.hpp"
+
 namespace daiv::images {
 namespace {
 
@@ -107,6 +109,9 @@ std::string bare_type(std::string_view content_type) {
 std::string agreed_type(const Json& document, std::string_view content_type) {
   const std::string outer = bare_type(content_type);
   const std::string inner = text_or_empty(document, "mediaType");
+  // What the careless do: the transport alone says how the bytes are read.
+  if (!os::defence_is_on(os::Defence::single_meaning) && is_known_type(outer))
+    return std::string(outer);
   const auto* version = find(document, "schemaVersion");
   const bool is_version_2 = version != nullptr && version->is_number_integer() && *version == 2;
   if (outer.starts_with(schema1_type_prefix) || inner.starts_with(schema1_type_prefix) ||

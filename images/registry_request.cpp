@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "os/attack_switches.hpp"
+
 namespace daiv::images {
 namespace {
 
@@ -119,7 +121,7 @@ Followed perform_following(HttpTransfer& http, HttpRequest request, HttpReceiver
       followed.result.end = TransferEnd::malformed;
       return followed;
     }
-    if (from != to) {
+    if (from != to && os::defence_is_on(os::Defence::bound_credentials)) {
       followed.left_origin = true;
       std::erase_if(request.headers,
                     [](const std::string& line) { return line.starts_with(authorization_field); });

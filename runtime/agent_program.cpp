@@ -5,10 +5,10 @@
 
 #include <string>
 
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
-#include "runtime/attack_switches.hpp"
 #include "runtime/trash.hpp"
 
 namespace daiv::runtime {
@@ -28,11 +28,17 @@ os::UniqueFd copy_to_host(const BrokerOptions& options, const std::string& bytes
   return os::open_file(path, O_RDONLY);
 }
 
+// For the defence that is off: the same agent with an interpreter and a library to be found in the
+// image.
+std::string path_of(const BrokerOptions& options) {
+  return os::defence_is_on(os::Defence::static_agent) ? options.agent : options.agent + "-dynamic";
+}
+
 }  // namespace
 
 os::UniqueFd open_agent_program(const BrokerOptions& options) {
-  const std::string bytes = os::read_file(options.agent, max_agent_bytes);
-  if (!defence_is_on(Defence::sealed_agent)) return copy_to_host(options, bytes);
+  const std::string bytes = os::read_file(path_of(options), max_agent_bytes);
+  if (!os::defence_is_on(os::Defence::sealed_agent)) return copy_to_host(options, bytes);
   return os::make_sealed_memfd("agent", bytes, os::MemfdUse::program);
 }
 

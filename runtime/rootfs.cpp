@@ -13,10 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
-#include "runtime/attack_switches.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/sandbox_plan.hpp"
 
@@ -47,8 +47,8 @@ UniqueFd follow(const UniqueFd& root, const std::string& name) {
 }
 
 // Where a mount or a directory of ours goes.
-UniqueFd open_target(const UniqueFd& root, const std::string& name, Defence defence) {
-  if (!defence_is_on(defence)) {
+UniqueFd open_target(const UniqueFd& root, const std::string& name, os::Defence defence) {
+  if (!os::defence_is_on(defence)) {
     UniqueFd found = follow(root, name);
     if (found) return found;
   }
@@ -57,7 +57,7 @@ UniqueFd open_target(const UniqueFd& root, const std::string& name, Defence defe
 
 UniqueFd mount_new(const UniqueFd& root, const std::string& name, const std::string& type,
                    std::span<const os::MountOption> options, std::uint64_t attributes,
-                   Defence defence = Defence::rooted_targets) {
+                   os::Defence defence = os::Defence::rooted_targets) {
   const UniqueFd target = open_target(root, name, defence);
   UniqueFd mount = os::make_mount(type, options, attributes);
   os::attach_mount(mount, target);
@@ -90,7 +90,7 @@ void expect_device(const UniqueFd& fd, const DeviceNode& node) {
 // The host's device: its /dev is still in view, we are before pivot_root, and nothing of the image
 // is on its path.
 UniqueFd clone_device(const UniqueFd& root, const DeviceNode& node) {
-  if (!defence_is_on(Defence::host_devices)) {
+  if (!os::defence_is_on(os::Defence::host_devices)) {
     const UniqueFd found = follow(root, "dev/" + std::string(node.name));
     if (found) return os::clone_mount(found, "");
   }
@@ -140,8 +140,9 @@ void apply_masks(const UniqueFd& root, const UniqueFd& filesystem, std::span<con
 }
 
 UniqueFd mount_proc(const UniqueFd& root) {
-  UniqueFd proc = mount_new(root, "proc", "proc", {}, inert, Defence::verified_proc);
-  if (defence_is_on(Defence::verified_proc)) expect_mounted(root, "proc", proc, PROC_SUPER_MAGIC);
+  UniqueFd proc = mount_new(root, "proc", "proc", {}, inert, os::Defence::verified_proc);
+  if (os::defence_is_on(os::Defence::verified_proc))
+    expect_mounted(root, "proc", proc, PROC_SUPER_MAGIC);
   apply_masks(root, proc, proc_masks());
   return proc;
 }
@@ -206,9 +207,23 @@ void cover_with_views(const UniqueFd& proc, const UniqueFd& sys, const UniqueFd&
   os::check(::umount2(".", MNT_DETACH), "umount2", "views");
 }
 
+// What the careless do, for the defence that is off: what the image's links lead to is shown in
+// their place.
+UniqueFd bind_followed(const UniqueFd& parent, const std::string& name) {
+  const UniqueFd found = follow(parent, name);
+  if (!found) return {};
+  const UniqueFd mount = os::clone_mount(found, "");
+  os::attach_mount(mount, open_own_directory(parent, name, 0755, sandbox_root));
+  return open_own_directory(parent, name, 0755, sandbox_root);
+}
+
 UniqueFd open_owned(const UniqueFd& parent, const std::string& name, Owner owner) {
-  if (!defence_is_on(Defence::rooted_targets))
-    return open_target(parent, name, Defence::rooted_targets);
+  if (!os::defence_is_on(os::Defence::rooted_targets))
+    return open_target(parent, name, os::Defence::rooted_targets);
+  if (!os::defence_is_on(os::Defence::rooted_sources)) {
+    UniqueFd bound = bind_followed(parent, name);
+    if (bound) return bound;
+  }
   UniqueFd directory = open_own_directory(parent, name, 0755, owner);
   const struct stat status = status_of(directory, name);
   if (status.st_uid != owner.uid || status.st_gid != owner.gid) {

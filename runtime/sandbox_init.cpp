@@ -14,13 +14,13 @@
 #include <exception>
 #include <vector>
 
+#include "os/attack_switches.hpp"
 #include "os/crash_point.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
 #include "os/namespace.hpp"
 #include "os/process.hpp"
-#include "runtime/attack_switches.hpp"
 #include "runtime/capabilities.hpp"
 #include "runtime/resource_view.hpp"
 #include "runtime/rootfs.hpp"
@@ -68,7 +68,7 @@ void unblock_signals() {
 }
 
 void drop_privileges(const CreateSandbox& request) {
-  if (!defence_is_on(Defence::dropped_privileges)) return;
+  if (!os::defence_is_on(os::Defence::dropped_privileges)) return;
   const auto privilege =
       request.no_new_privs ? AgentPrivilege::no_new_privs : AgentPrivilege::setuid_allowed;
   limit_capabilities(plan_agent_capabilities(privilege));
@@ -106,7 +106,7 @@ void place_descriptors(const SandboxInit& init) {
     os::check(::dup3(high[index], placements[index].number, placements[index].flags), "dup3",
               std::to_string(placements[index].number));
   }
-  if (defence_is_on(Defence::closed_descriptors)) {
+  if (os::defence_is_on(os::Defence::closed_descriptors)) {
     os::close_from(first_closed_fd);
   } else {
     os::check(::dup(init.layers.get()), "dup",

@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <memory>
 
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
-#include "runtime/attack_switches.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -113,7 +113,7 @@ std::string allow_everything() {
 }  // namespace
 
 std::string build_seccomp_filter() {
-  if (!defence_is_on(Defence::system_call_filter)) return allow_everything();
+  if (!os::defence_is_on(os::Defence::system_call_filter)) return allow_everything();
   const Filter filter = make_filter();
   for (const std::string_view name : allowed_calls()) add(filter, SCMP_ACT_ALLOW, name);
   for (const std::string_view name : refused_calls()) add(filter, SCMP_ACT_ERRNO(EPERM), name);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "runtime/confined_program.hpp"
@@ -23,6 +24,7 @@ std::string run_unpacker(const UnpackJob& job, const os::UniqueFd& input,
   program.program = os::open_file(job.program, O_RDONLY);
   program.arguments = {"daiv-sandbox-unpack", fmt::format("--max-bytes={}", job.max_bytes),
                        fmt::format("--max-entries={}", job.max_entries)};
+  program.environment = os::test_environment();
   program.namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID;
   program.user_namespace = os::IdExtent{0, job.storage_base, range_size};
   program.descriptors = {nullptr, nullptr, nullptr, &input, &result.write_end, &directory};

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "images/unpack/seccomp_filter.hpp"
+#include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/mount.hpp"
@@ -171,8 +172,10 @@ void confine(const os::UniqueFd& input, const os::UniqueFd& result, const os::Un
   require(!parents || layer.get() < parents.get(), "descriptors in order");
   require_own_user_namespace();
   drop_descriptors(parents ? parents : layer);
-  confine_file_system(layer);
-  require_layer_as_root(layer);
+  if (os::defence_is_on(os::Defence::unpacker_root)) {
+    confine_file_system(layer);
+    require_layer_as_root(layer);
+  }
   if (parents) require_closed_parents(parents);
   set_limits();
   drop_capabilities();

@@ -1,7 +1,9 @@
 #include "images/unpack/layer_writer.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -9,8 +11,10 @@
 #include "images/unpack/parents.hpp"
 #include "images/unpack/unpack_error.hpp"
 #include "images/unpack/whiteout.hpp"
+#include "os/attack_switches.hpp"
 #include "os/directory_entry.hpp"
 #include "os/error.hpp"
+#include "os/io.hpp"
 
 namespace daiv::images::unpack {
 
@@ -64,10 +68,19 @@ void set_xattrs(const os::UniqueFd& file, const TarEntry& entry) {
   }
 }
 
+// What the careless do, for the defence that is off: the link takes the place of the layer's root,
+// and what follows is written where it leads. The descriptor keeps its number, by which all others
+// know the root.
+void replace_root(const os::UniqueFd& root, const std::string& target) {
+  const os::UniqueFd moved = os::open_file(target, O_PATH | O_DIRECTORY);
+  ::close(root.get());
+  os::check(::fcntl(moved.get(), F_DUPFD_CLOEXEC, root.get()), "fcntl", "F_DUPFD_CLOEXEC");
+}
+
 }  // namespace
 
 LayerWriter::LayerWriter(const os::UniqueFd& root, const os::UniqueFd& parents)
-    : tree_(root), parents_(parents) {}
+    : root_(root), tree_(root), parents_(parents) {}
 
 void LayerWriter::add(const TarEntry& entry, EntryData& data) {
   ++entries_;
@@ -119,6 +132,8 @@ void LayerWriter::add_checked(const TarEntry& entry, EntryData& data) {
 
 void LayerWriter::add_root(const TarEntry& entry) {
   // A root that is a symlink would move the whole layer (CVE-2021-29136).
+  if (entry.type == EntryType::symlink && !os::defence_is_on(os::Defence::root_entry))
+    return replace_root(root_, entry.link);
   if (entry.type != EntryType::directory) throw_corrupt("the layer's root is not a directory");
   describe(*tree_.find(""), entry);
 }

@@ -61,6 +61,7 @@ private:
   void finish_link(const WaitingLink& link);
   EntryPath take_from_parents(const EntryPath& target);
 
+  const os::UniqueFd& root_;
   LayerTree tree_;
   const os::UniqueFd& parents_;
   std::vector<WaitingLink> waiting_;

@@ -20,7 +20,8 @@ class FakeRegistry:
     def __init__(self, image, mood="", challenge=None, token=None):
         self.image, self.mood, self.challenge, self.token = image, mood, challenge, token
         self.blobs = {oci.digest(blob): blob for blob in image.blobs()}
-        self.manifest = image.manifest_bytes()
+        self.manifest, self.manifest_type = image.manifest_bytes(), oci.OCI_MANIFEST
+        self.manifests = {}  # others, by digest: of images
         self.big = max(self.blobs, key=lambda name: len(self.blobs[name]))
         self.requests, self.sent, self.tries = [], 0, 0
         self.lock, self.stopping = threading.Lock(), threading.Event()
@@ -87,8 +88,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if path == "/v2/":
             return self.answer(200, b"{}")
         if "/manifests/" in path:
-            return self.answer(200, registry.manifest, Content_Type=oci.OCI_MANIFEST,
-                               Docker_Content_Digest=oci.digest(registry.manifest))
+            other = registry.manifests.get(path.rpartition("/")[2])
+            manifest, kind = (other, oci.OCI_MANIFEST) if other else (registry.manifest, registry.manifest_type)
+            return self.answer(200, manifest, Content_Type=kind, Docker_Content_Digest=oci.digest(manifest))
         name = path.rpartition("/")[2]
         if name not in registry.blobs:
             return self.answer(404, b'{"errors":[{"code":"BLOB_UNKNOWN"}]}')

@@ -2,17 +2,15 @@
 
 Each shows two things: that the attack fails here, and that it is a real one. For the latter the same attack is run
 against a build with -Dattack_switches=true whose DAIV_SANDBOX_ATTACK_WITHOUT names the one defence that is off
-(runtime/attack_switches.hpp). Where a second defence of the real agent stands behind that one (CVE-2019-5736,
-CVE-2024-21626) it is shown in tests/unit/runtime/attack_test.cpp, on a PID 1 without it. Where the defence is not a step
-that can be left out (the agent is static, the registry client knows no foreign URLs), the attack's vehicle is shown to
-work on a program that lacks it.
+(os/attack_switches.hpp). Where a second defence of the real agent stands behind that one (CVE-2019-5736,
+CVE-2024-21626) it is shown in tests/unit/runtime/attack_test.cpp, on a PID 1 without it; where two defences of the
+unpacker stand (CVE-2021-29136), each alone is shown to stop the attack, and the attack to succeed without both.
 """
 import http.server
 import json
 import pathlib
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import threading
 
@@ -22,7 +20,7 @@ import daemon as daemons
 import images
 import oci
 from daemon import Refused
-from fake_registry import FakeRegistry
+from fake_registry import FakeRegistry, basic
 from inside import python
 from oci import Layer, entry, symlink
 
@@ -95,33 +93,37 @@ def test_cve_2019_5736_a_shell_that_is_the_agent_itself(against, push):
 
 @pytest.fixture(scope="session")
 def marking_library(tmp_path_factory):
-    """A shared library that leaves a file with the loading program's name."""
+    """A shared library that writes down the name and the user of whoever loads it."""
     folder = tmp_path_factory.mktemp("library")
     source = folder / "mark.c"
-    source.write_text("#include <stdio.h>\n#include <errno.h>\n"
+    source.write_text("#include <stdio.h>\n#include <errno.h>\n#include <unistd.h>\n"
                       "__attribute__((constructor)) static void mark(void) {\n"
                       "  FILE* f = fopen(\"/workspace/tmp/loaded\", \"a\");\n"
-                      "  if (f) { fprintf(f, \"%s\\n\", program_invocation_short_name); fclose(f); }\n}\n")
+                      "  if (f) { fprintf(f, \"%s %d\\n\", program_invocation_short_name, getuid()); fclose(f); }\n}\n")
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", folder / "mark.so", source], check=True)
     return (folder / "mark.so").read_bytes()
 
 
-def test_cve_2019_14271_the_agent_loads_no_library_of_the_image(api, start, push, marking_library):
+@pytest.mark.parametrize("defence", [None, "static_agent"])
+def test_cve_2019_14271_the_agent_loads_no_library_of_the_image(against, push, marking_library, defence):
     image = images.get("debian", pathlib.Path(__file__).parents[2] / "build/images")
     library = "/lib/x86_64-linux-gnu/mark.so"
     names = [f"usr/lib/x86_64-linux-gnu/libnss_{name}.so.2" for name in ("files", "dns", "compat")]
     image.layers.append(Layer.of(entry("etc/ld.so.preload", library + "\n"), entry("usr" + library, marking_library, mode=0o755),
                                  *(entry(name, marking_library, mode=0o755) for name in names)))
-    session = start(push(image, "preload"))
+    api = against(defence)
+    session = api.create(push(image, "preload"))
     assert api.seed(session, repo=oci.tar(entry("a", "x")))[0] == 204
     for operation, body in (("ls", {"path": "/workspace"}), ("read", {"path": "/workspace/repo/a"}),
                             ("grep", {"path": "/workspace", "pattern": "x"}), ("glob", {"path": "/workspace", "pattern": "**"})):
         assert api.fs(session, operation, **body)["error"] is None
     api.write(session, "/workspace/repo/b", "y")
-    # Nothing but this first command's own shell and programs ever loaded it: so the vehicle works, and the agent is no rider.
-    loaded = set(api.output(session, "cat /workspace/tmp/loaded").split())
-    assert "bash" in loaded
-    assert loaded <= {"bash", "cat", "sh"}
+    loaded = api.output(session, "cat /workspace/tmp/loaded").splitlines()
+    api.close(session, force=True)
+    if defence is None:  # this first command's own shell and programs, and nobody else
+        assert {line.split()[0] for line in loaded} in ({"bash", "cat"}, {"bash", "cat", "sh"})
+    else:  # PID 1, as root of the session, before anything of the image was asked for
+        assert loaded[0] == "agent 0"
 
 
 # --- CVE-2021-30465, CVE-2024-1753: a target of the runtime's own mounts leads through the image's links out -----------
@@ -158,6 +160,14 @@ def test_cve_2021_30465_no_target_follows_the_images_links(against, push, outsid
 def test_cve_2021_30465_a_directory_of_ours_is_made_in_the_image(against, push, outside, defence):
     result = try_session(against(defence), push(links_out(outside, "workspace"), "workspace-out"), "true")
     assert (result == ("", 0) and list(outside.iterdir()) == []) if defence is None else (outside / "repo").is_dir()
+
+
+@pytest.mark.parametrize("defence", [None, "rooted_sources"])
+def test_cve_2024_1753_what_a_link_of_the_image_leads_to_is_not_shown(against, push, outside, defence):
+    secret_in(outside)
+    image = links_out(f"../../../../..{outside}", "workspace")
+    output, code = try_session(against(defence), push(image, "workspace-shows"), "cat /workspace/secret")
+    assert (output, code) == ("secret", 0) if defence else code != 0 and "secret" not in output.replace("/secret", "")
 
 
 def test_cve_2024_1753_a_folder_of_the_image_that_is_a_link_to_the_root_shows_no_host(against, push):
@@ -276,18 +286,21 @@ def test_cve_2025_52881_what_the_agent_writes_to_proc_goes_to_the_kernel(against
 # --- CVE-2020-15157: credentials go to a host that the image names -----------------------------------------------------
 
 class Attacker:
-    """A web server that remembers the headers of whoever comes, and serves one blob."""
+    """A web server that remembers the headers of whoever comes, and serves one blob, to strangers only without CHALLENGE."""
 
-    def __init__(self, blob):
+    def __init__(self, blob, challenge=None):
         headers = self.headers = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 headers.append(dict(self.headers))
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(blob)))
+                refused = challenge and "Authorization" not in self.headers
+                self.send_response(401 if refused else 200)
+                if refused:
+                    self.send_header("WWW-Authenticate", challenge)
+                self.send_header("Content-Length", "0" if refused else str(len(blob)))
                 self.end_headers()
-                self.wfile.write(blob)
+                self.wfile.write(b"" if refused else blob)
 
             def log_message(self, *_):
                 pass
@@ -297,9 +310,15 @@ class Attacker:
         self.url = f"http://localhost:{self.server.server_address[1]}/blob"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.server.shutdown()
         self.server.server_close()
+
+    def credentials(self):
+        return [headers.get("Authorization") for headers in self.headers]
 
 
 def token_challenge(registry):
@@ -307,66 +326,84 @@ def token_challenge(registry):
     return lambda handler: None if handler.headers.get("Authorization") == "Bearer secret" else value
 
 
-def test_cve_2020_15157_no_credential_follows_a_foreign_url(api):
+def redirect(registry, blob, attacker, ask=lambda handler: None):
+    """Sends whoever may have BLOB to the attacker; ASK says who may, as a registry's `challenge` does."""
+
+    def challenge(handler):
+        asked = ask(handler)
+        if asked is None and handler.path.endswith(oci.digest(blob)):
+            handler.answer(307, b"", Location=attacker.url)
+            raise ConnectionAbortedError  # answered already
+        return asked
+
+    registry.challenge = challenge
+    registry.server.handle_error = lambda *_: None
+
+
+def test_cve_2020_15157_no_foreign_url_is_followed(api):
+    """What a manifest names as the place of a layer is not read at all: nobody comes there, with a credential or without."""
     image = images.busybox(None, Layer.of(entry("opt/foreign", "x")))
-    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry:
-        layer = image.layers[-1]
-        attacker = Attacker(layer.stored)
+    layer = image.layers[-1]
+    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry, Attacker(layer.stored) as attacker:
         manifest = json.loads(registry.manifest)
         manifest["layers"][-1]["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
         manifest["layers"][-1]["urls"] = [attacker.url]
         registry.manifest = json.dumps(manifest).encode()
         del registry.blobs[oci.digest(layer.stored)]
         registry.challenge = token_challenge(registry)
-        try_session(api, registry.reference, "true")
-        attacker.close()
-        assert not [headers for headers in attacker.headers if "Authorization" in headers]
+        assert try_session(api, registry.reference, "true") == 400
+        assert attacker.headers == []
 
 
-def test_cve_2020_15157_no_credential_follows_a_redirect(api):
+@pytest.mark.parametrize("defence", [None, "bound_credentials"])
+def test_cve_2020_15157_no_token_follows_to_another_host(against, defence):
     """The vehicle works: the redirect is followed, only without the token."""
     image = images.busybox(None, Layer.of(entry("opt/redirected", "yes")))
-    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry:
-        layer = image.layers[-1]
-        attacker, ask = Attacker(layer.stored), token_challenge(registry)
+    blob = image.layers[-1].stored
+    with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry, Attacker(blob) as attacker:
+        redirect(registry, blob, attacker, token_challenge(registry))
+        assert try_session(against(defence), registry.reference, "cat /opt/redirected") == ("yes", 0)
+        assert attacker.credentials() == [None if defence is None else "Bearer secret"]
 
-        def challenge(handler):
-            asked = ask(handler)
-            if asked is None and handler.path.endswith(oci.digest(layer.stored)):
-                handler.answer(307, b"", Location=attacker.url)
-                raise ConnectionAbortedError  # answered already
-            return asked
 
-        registry.challenge = challenge
-        registry.server.handle_error = lambda *_: None
-        assert try_session(api, registry.reference, "cat /opt/redirected") == ("yes", 0)
-        attacker.close()
-        assert len(attacker.headers) == 1 and "Authorization" not in attacker.headers[0]
+@pytest.mark.parametrize("defence", [None, "bound_credentials"])
+def test_cve_2020_15157_no_password_for_another_hosts_challenge(against, tmp_path, defence):
+    """The other host asks for a password, and the registry's is at hand."""
+    image = images.busybox(None, Layer.of(entry("opt/challenged", "yes")))
+    blob = image.layers[-1].stored
+    with FakeRegistry(image) as registry, Attacker(blob, 'Basic realm="x"') as attacker:
+        redirect(registry, blob, attacker)
+        auth = tmp_path / "auth.json"
+        auth.write_text(json.dumps({"auths": {registry.address: {"auth": basic("ann", "pass").split()[1]}}}))
+        api = against(defence, DAIV_SANDBOX_REGISTRY_AUTH_FILE=str(auth))
+        result = try_session(api, registry.reference, "cat /opt/challenged")
+        assert result == (400 if defence is None else ("yes", 0))
+        assert attacker.credentials() == ([None] if defence is None else [None, basic("ann", "pass")])
 
 
 # --- CVE-2021-29136: a layer whose root entry is a link ------------------------------------------------------------------
 
+def root_link(target, root="."):
+    """An image whose last layer has a link for its root, and a file to be written after it."""
+    return images.busybox(None, Layer.from_tar(oci.tar(symlink(root, str(target)), entry("planted", "x"))))
+
+
 @pytest.mark.parametrize("root", [".", "./", "/", ""])
-def test_cve_2021_29136_a_root_entry_that_is_a_link_replaces_nothing(api, push, daemon, tmp_path, root):
-    tmp_path.chmod(0o777)
-    layer = oci.tar(symlink(root, str(tmp_path)), entry("planted", "x"))
-    result = try_session(api, push(images.busybox(None, Layer.from_tar(layer)), "root-link"), "ls -d /bin")
-    assert result in (400, ("/bin\n", 0))
-    assert list(tmp_path.iterdir()) == []
+def test_cve_2021_29136_a_root_entry_that_is_a_link_replaces_nothing(api, push, outside, root):
+    assert try_session(api, push(root_link(outside, root), "root-link"), "true") == 400
+    assert list(outside.iterdir()) == []
 
 
-def test_cve_2021_29136_escapes_a_careless_unpacker(tmp_path):
-    """The archive is a real attack: tar, told to trust it, unlinks the folder and writes where the link leads."""
-    target, outside = tmp_path / "root" / "layer", tmp_path / "outside"
-    target.mkdir(parents=True)
-    outside.mkdir()
-    archive = tmp_path / "layer.tar"
-    archive.write_bytes(oci.tar(symlink("layer", str(outside)), entry("layer/planted", "x")))
-    target.rmdir()
-    with tarfile.open(archive) as opened:
-        for member in opened:
-            opened._extract_member(member, str(tmp_path / "root" / member.name))  # without the filter of PEP 706
-    assert (outside / "planted").exists()
+@pytest.mark.parametrize("defence", ["root_entry", "unpacker_root"])
+def test_cve_2021_29136_either_defence_is_enough(against, push, outside, defence):
+    assert try_session(against(defence), push(root_link(outside), "root-link"), "true") in (400, 500)
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("defence", ["root_entry,unpacker_root"])
+def test_cve_2021_29136_without_both_a_layer_writes_on_the_host(against, push, outside, defence):
+    try_session(against(defence), push(root_link(outside), "root-link"), "true")
+    assert [path.name for path in outside.iterdir()] == ["planted"]
 
 
 # --- CVE-2021-41190: one document that is a manifest and an index -------------------------------------------------------
@@ -382,3 +419,22 @@ def test_cve_2021_41190_an_ambiguous_manifest_is_refused(api, change):
         with pytest.raises(Refused) as refused:
             api.create(f"{registry.address}/app:ambiguous")
         assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("defence", [None, "single_meaning"])
+def test_cve_2021_41190_one_digest_is_not_two_images(against, defence):
+    """The image that was looked at is not the one that runs: what the transport says of the same bytes decides."""
+    shown, hidden = (images.busybox(None, Layer.of(entry("opt/which", which))) for which in ("shown", "hidden"))
+    with FakeRegistry(shown) as registry:
+        registry.blobs.update({oci.digest(blob): blob for blob in hidden.blobs()})
+        inner = hidden.manifest_bytes()
+        registry.manifests[oci.digest(inner)] = inner
+        entries = [{"mediaType": oci.OCI_MANIFEST, "digest": oci.digest(inner), "size": len(inner)}]
+        document = {**json.loads(registry.manifest), "manifests": entries}
+        del document["mediaType"]
+        registry.manifest = json.dumps(document).encode()
+        seen = []
+        for registry.manifest_type in (oci.OCI_MANIFEST, oci.OCI_INDEX):
+            api = against(defence)  # one that does not have the image yet
+            seen.append(try_session(api, f"{registry.address}/app@{oci.digest(registry.manifest)}", "cat /opt/which"))
+        assert seen == ([400, 400] if defence is None else [("shown", 0), ("hidden", 0)])
