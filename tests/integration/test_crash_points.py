@@ -74,7 +74,7 @@ class PointTrial(Trial):
         if self.operation == "pull":
             return self.must(self.daemon.cli("pull", self.image))
         if self.operation == "prune":
-            return self.must(self.daemon.cli("prune"))
+            return self.must(self.daemon.cli("prune", "--all"))
         return super().call(api)
 
     def must(self, done):
