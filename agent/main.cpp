@@ -9,8 +9,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "agent/context.hpp"
+#include "agent/java_trust.hpp"
 #include "agent/seed_operation.hpp"
 #include "agent/server.hpp"
 #include "agent/trust_store.hpp"
@@ -77,6 +79,13 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
           .filter = std::move(filter)};
 }
 
+void install(const Trust& trust, const std::vector<std::string>& environment) {
+  if (trust.certificate.empty()) return;
+  const os::UniqueFd root = os::open_file("/", O_PATH | O_DIRECTORY);
+  install_trust(root, trust);
+  if (!trust.der.empty()) install_java_trust(root, trust.der, environment);
+}
+
 // Closes `status` when it is ready.
 [[noreturn]] void serve(os::UniqueFd& status) {
   // Nobody of the sandbox may trace the agent or open its descriptors (prctl(2), PR_SET_DUMPABLE;
@@ -92,8 +101,7 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
 
   Config config = Config::decode(os::read_all(config_file, max_config_bytes));
   config_file.reset();  // its pages are the kernel's again
-  if (!config.trust.certificate.empty())
-    install_trust(os::open_file("/", O_PATH | O_DIRECTORY), std::exchange(config.trust, {}));
+  install(std::exchange(config.trust, {}), config.environment);
   auto confinement = confinement_of(config, read_filter(filter_file));
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));

@@ -42,6 +42,7 @@ Trust read_trust(Reader& reader) {
   trust.certificate = std::string(reader.text());
   trust.hash_name = std::string(reader.text());
   trust.public_roots = std::string(reader.text());
+  trust.der = std::string(reader.text());
   if (!trust.certificate.empty() && !is_hash_name(trust.hash_name))
     throw DecodeError("hash of a certificate");
   return trust;
@@ -65,6 +66,7 @@ std::string Config::encode() const {
       .text(trust.certificate)
       .text(trust.hash_name)
       .text(trust.public_roots)
+      .text(trust.der)
       .take();
 }
 

@@ -42,6 +42,7 @@ struct Trust {
   std::string certificate;   // PEM of one certificate; empty: nothing is installed
   std::string hash_name;     // eight hexadecimal digits: the subject's hash, as OpenSSL looks it up
   std::string public_roots;  // PEM; for images that have no bundle of their own
+  std::string der;           // the certificate again, for the key stores of Java
 };
 
 struct Config {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "agent/fs_worker.hpp"
+#include "agent/image_files.hpp"
 #include "agent/seed_extract.hpp"
 #include "agent/seed_merge.hpp"
 #include "agent/seed_tree.hpp"

@@ -1,15 +1,13 @@
 #include "agent/seed_merge.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <memory>
 #include <new>
-#include <string_view>
 
+#include "agent/image_files.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 
@@ -55,19 +53,6 @@ void SeedMerge::move_member(const os::UniqueFd& staged, const os::UniqueFd& targ
   os::check(::renameat2(staged.get(), path.c_str(), target.get(), path.c_str(), flags), "renameat2",
             path);
   steps_.push_back({&staged, &target, path, flags});
-}
-
-std::vector<std::string> list_names(const os::UniqueFd& root, const std::string& path) {
-  os::UniqueFd fd = os::open_at(root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
-  if (!directory) os::throw_errno("fdopendir", path);
-  [[maybe_unused]] const int owned_by_directory = fd.release();
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-  }
-  return names;
 }
 
 void remove_tree(const os::UniqueFd& root, const std::string& path) noexcept {

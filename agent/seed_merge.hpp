@@ -38,9 +38,6 @@ private:
   std::vector<Step> steps_;
 };
 
-// The names in the directory `path` below `root`, without "." and "..". Throws os::Error.
-std::vector<std::string> list_names(const os::UniqueFd& root, const std::string& path);
-
 // Removes `path` below `root` with all that is in it; what is not there is fine, what can't be
 // removed stays.
 void remove_tree(const os::UniqueFd& root, const std::string& path) noexcept;

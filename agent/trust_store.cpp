@@ -1,16 +1,13 @@
 #include "agent/trust_store.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <memory>
 #include <optional>
-#include <vector>
 
+#include "agent/image_files.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 
@@ -18,8 +15,6 @@ namespace daiv::agent {
 namespace {
 
 constexpr std::size_t max_bundle_bytes = 16U << 20;
-constexpr mode_t file_mode = 0644;
-constexpr mode_t directory_mode = 0755;
 constexpr int max_links_of_a_hash = 100;
 constexpr std::string_view block_begin = "# begin daiv-sandbox egress CA\n";
 constexpr std::string_view block_end = "# end daiv-sandbox egress CA\n";
@@ -46,41 +41,6 @@ constexpr std::array other_bundles{
 constexpr std::array anchor_directories{"etc/pki/ca-trust/source/anchors", "etc/pki/trust/anchors",
                                         "etc/ca-certificates/trust-source/anchors"};
 
-std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-std::optional<os::UniqueFd> find_directory(const os::UniqueFd& root, const std::string& path) {
-  try {
-    return os::open_in_root(root, path, O_RDONLY | O_DIRECTORY);
-  } catch (const os::Error&) {  // missing, or nothing that could hold files
-    return std::nullopt;
-  }
-}
-
-os::UniqueFd open_or_make_directory(const os::UniqueFd& root, const std::string& path) {
-  if (auto found = find_directory(root, path)) return std::move(*found);
-  const auto slash = path.rfind('/');
-  const os::UniqueFd parent = slash == std::string::npos
-                                  ? os::duplicate(root)
-                                  : open_or_make_directory(root, path.substr(0, slash));
-  if (::mkdirat(parent.get(), name_of(path).c_str(), directory_mode) != 0 && errno != EEXIST)
-    os::throw_errno("mkdirat", path);
-  return os::open_in_root(root, path, O_RDONLY | O_DIRECTORY);
-}
-
-// Never blocks, whatever the image has put there (open(2), O_NONBLOCK on a FIFO).
-std::optional<os::UniqueFd> find_file(const os::UniqueFd& root, const std::string& path,
-                                      int access) {
-  try {
-    os::UniqueFd file = os::open_in_root(root, path, access | O_NONBLOCK | O_NOCTTY);
-    struct stat status{};
-    os::check(::fstat(file.get(), &status), "fstat", path);
-    if (S_ISREG(status.st_mode)) return file;
-  } catch (const os::Error&) {  // missing, a FIFO without a reader, a loop of links
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> find_bundle(const os::UniqueFd& root, const std::string& path) {
   const auto file = find_file(root, path, O_RDONLY);
   if (!file) return std::nullopt;
@@ -91,23 +51,6 @@ std::optional<std::string> find_bundle(const os::UniqueFd& root, const std::stri
     if (error.error_number() != EFBIG) throw;
   }
   return std::nullopt;
-}
-
-// Whole files are small here and nobody reads them yet, so they are written in place: a link of the
-// image to its real bundle stays a link.
-void write_file(const os::UniqueFd& root, const std::string& path, std::string_view text) {
-  auto file = find_file(root, path, O_WRONLY);
-  if (file) {
-    os::check(::ftruncate(file->get(), 0), "ftruncate", path);
-  } else {
-    const os::UniqueFd directory = open_or_make_directory(root, parent_of(path));
-    const std::string name = name_of(path);
-    if (::unlinkat(directory.get(), name.c_str(), 0) != 0 && errno != ENOENT)
-      os::throw_errno("unlinkat", path);
-    file = os::open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode);
-  }
-  os::write_full(*file, text);
-  os::check(::fchmod(file->get(), file_mode), "fchmod", path);
 }
 
 void write_if_changed(const os::UniqueFd& root, const std::string& path, const std::string& text) {
@@ -135,21 +78,10 @@ std::string read_link(const os::UniqueFd& directory, const std::string& name) {
   return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
 }
 
-std::vector<std::string> list_names(const os::UniqueFd& directory) {
-  const auto close = [](DIR* stream) { ::closedir(stream); };
-  os::UniqueFd own = os::open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-  const std::unique_ptr<DIR, decltype(close)> stream(::fdopendir(own.get()), close);
-  if (!stream) os::throw_errno("fdopendir", main_directory);
-  static_cast<void>(own.release());  // the stream's now
-  std::vector<std::string> names;
-  while (const dirent* entry = ::readdir(stream.get())) names.emplace_back(entry->d_name);
-  return names;
-}
-
 // OpenSSL tries HASH.0, HASH.1, … until one is missing (X509_LOOKUP_hash_dir(3)).
 void write_hash_link(const os::UniqueFd& root, const std::string& hash) {
   const os::UniqueFd directory = open_or_make_directory(root, main_directory);
-  for (const std::string& name : list_names(directory))
+  for (const std::string& name : list_names(directory, "."))
     if (read_link(directory, name) == link_target && !name.starts_with(hash + "."))
       ::unlinkat(directory.get(), name.c_str(), 0);  // of an earlier CA
   for (int number = 0; number < max_links_of_a_hash; ++number) {

@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <stdexcept>
@@ -24,13 +25,28 @@ constexpr std::array bundles{"/etc/ssl/certs/ca-certificates.crt",
                              "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                              "/etc/ssl/cert.pem"};
 
-std::string subject_hash(const std::string& pem) {
+using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
+
+Certificate read_back(const std::string& pem) {
   const std::unique_ptr<BIO, decltype(&BIO_free)> text(
       BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
-      text ? PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr) : nullptr, X509_free);
+  Certificate certificate(text ? PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr) : nullptr,
+                          X509_free);
   if (!certificate) throw std::runtime_error("egress CA: its certificate can't be read back");
+  return certificate;
+}
+
+std::string subject_hash(const Certificate& certificate) {
   return fmt::format("{:08x}", X509_subject_name_hash(certificate.get()) & 0xffffffffUL);
+}
+
+std::string encode_der(const Certificate& certificate) {
+  std::string der(static_cast<std::size_t>(std::max(i2d_X509(certificate.get(), nullptr), 0)),
+                  '\0');
+  auto* end = reinterpret_cast<unsigned char*>(der.data());
+  if (der.empty() || i2d_X509(certificate.get(), &end) <= 0)
+    throw std::runtime_error("egress CA: its certificate can't be encoded");
+  return der;
 }
 
 }  // namespace
@@ -67,8 +83,9 @@ std::vector<std::string> find_authority_remarks(const proxy::CertificateAuthorit
 agent::Trust plan_trust(const proxy::CertificateAuthority& authority, std::string public_roots) {
   std::string certificate = authority.trusted_pem();
   if (certificate.empty() || certificate.back() != '\n') certificate += '\n';
-  std::string hash = subject_hash(certificate);
-  return {std::move(certificate), std::move(hash), std::move(public_roots)};
+  const Certificate parsed = read_back(certificate);
+  return {std::move(certificate), subject_hash(parsed), std::move(public_roots),
+          encode_der(parsed)};
 }
 
 std::string read_public_roots() {

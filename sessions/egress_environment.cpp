@@ -19,10 +19,21 @@ constexpr std::array<std::string_view, 3> further_trust_names{"CARGO_HTTP_CAINFO
                                                               "AWS_CA_BUNDLE"};
 constexpr std::array<std::string_view, 2> direct_names{"NO_PROXY", "no_proxy"};
 constexpr std::string_view loopback = "localhost,127.0.0.1,::1";
+// Read by every JVM, which says so in one line on its standard error. There is no quieter way that
+// all programs of Java obey: those with an HTTP client of their own look at system properties
+// alone.
+constexpr std::string_view java_options_name = "JAVA_TOOL_OPTIONS";
 
 std::string address_text(std::uint32_t address) {
   return fmt::format("{}.{}.{}.{}", address >> 24U, address >> 16U & 0xffU, address >> 8U & 0xffU,
                      address & 0xffU);
+}
+
+std::string java_options(std::string_view host, std::uint16_t port) {
+  return fmt::format(
+      "-Dhttp.proxyHost={0} -Dhttp.proxyPort={1} -Dhttps.proxyHost={0} -Dhttps.proxyPort={1} "
+      "-Dhttp.nonProxyHosts=localhost|127.*|[::1]",
+      host, port);
 }
 
 using Lines = std::vector<std::string>;
@@ -51,7 +62,8 @@ void set_unless_there(Lines& lines, std::string_view name, std::string_view valu
 
 std::vector<std::string> with_egress(std::vector<std::string> environment,
                                      const runtime::EgressLink& link) {
-  const std::string proxy = fmt::format("http://{}:{}", address_text(link.proxy), link.port);
+  const std::string address = address_text(link.proxy);
+  const std::string proxy = fmt::format("http://{}:{}", address, link.port);
   for (const auto name : proxy_names) set(environment, name, proxy);
   for (const auto name : trust_names) set(environment, name, trust_bundle);
   for (const auto name : further_trust_names) set_unless_there(environment, name, trust_bundle);
@@ -61,6 +73,7 @@ std::vector<std::string> with_egress(std::vector<std::string> environment,
   if (!said)
     for (const auto name : direct_names) set(environment, name, loopback);
   set_unless_there(environment, "NODE_USE_ENV_PROXY", "1");
+  set_unless_there(environment, java_options_name, java_options(address, link.port));
   return environment;
 }
 

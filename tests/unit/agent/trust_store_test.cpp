@@ -47,7 +47,7 @@ protected:
     return text.str();
   }
   void install(const std::string& certificate = ca, const std::string& hash = "0a1b2c3d") const {
-    install_trust(os::open_file(root_, O_PATH | O_DIRECTORY), {certificate, hash, host_root});
+    install_trust(os::open_file(root_, O_PATH | O_DIRECTORY), {certificate, hash, host_root, {}});
   }
 
   files::path root_;

@@ -55,6 +55,14 @@ TEST(EgressEnvironment, KeepsLoopbackDirectUnlessTheCallerSaysOtherwise) {
   EXPECT_TRUE(has(own, "NODE_USE_ENV_PROXY=0"));
 }
 
+TEST(EgressEnvironment, TellsJavaAboutTheProxyUnlessTheCallerHasOptions) {
+  const auto plain = with_egress({}, link);
+  EXPECT_EQ(count(plain, "JAVA_TOOL_OPTIONS=-Dhttp.proxyHost="), 1U);
+  const auto own = with_egress({"JAVA_TOOL_OPTIONS=-Xmx1g"}, link);
+  EXPECT_TRUE(has(own, "JAVA_TOOL_OPTIONS=-Xmx1g"));
+  EXPECT_EQ(count(own, "JAVA_TOOL_OPTIONS="), 1U);
+}
+
 TEST(EgressPolicyFile, EveryPolicySurvivesAndEveryTruncationIsRefused) {
   const std::string bytes = encode(sample());
   EXPECT_EQ(decode_egress_policy(bytes), sample());
