@@ -14,7 +14,7 @@ import oci  # noqa: E402
 import registry as registries  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TRASH_SECONDS = 10
+TRASH_SECONDS = 60
 IMAGE_CACHE = ROOT / "build" / "images"
 
 
@@ -25,7 +25,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "soak: long; runs with ./dev test --full")
-    config.addinivalue_line("markers", "speed: measures time; not under a sanitizer")
+    config.addinivalue_line("markers", "speed: measures time or memory; not under a sanitizer, which needs more of both")
     config.addinivalue_line("markers", "leaves_traces: plants leaks itself, so is not checked for them")
     if os.geteuid() != 0:
         raise pytest.UsageError("these tests need root: sudo ./dev test")

@@ -112,6 +112,7 @@ def peak_bytes(pid):
     return 0
 
 
+@pytest.mark.speed
 def test_two_gigabytes_of_output_do_not_grow_the_daemon(own_daemon, debian):
     daemon = own_daemon()
     api = daemon.api(timeout=300)
