@@ -3,6 +3,8 @@ import concurrent.futures
 import pathlib
 import time
 
+import pytest
+
 import daemon as daemons
 
 
