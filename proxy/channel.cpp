@@ -36,7 +36,9 @@ struct ChannelBio {
   static int write(BIO* bio, const char* data, std::size_t size, std::size_t* written) {
     ::BIO_clear_retry_flags(bio);
     error_code error;
-    *written = channel(bio).socket_.write_some(asio::buffer(data, size), error);
+    // More records follow at once: the kernel may put them into one segment.
+    const int flags = channel(bio).more_follows_ ? MSG_MORE : 0;
+    *written = channel(bio).socket_.send(asio::buffer(data, size), flags, error);
     if (!error) return 1;
     if (would_block(error)) ::BIO_set_retry_write(bio);
     return 0;
@@ -176,14 +178,32 @@ Transfer Channel::tls_outcome(int result) {
   return {silent_end ? Transfer::Kind::truncated : Transfer::Kind::failed, 0};
 }
 
-Transfer Channel::try_read(char* data, std::size_t size) {
-  if (cut_ || broken_) return {Transfer::Kind::failed, 0};
-  if (ssl_) {
+// All records that have arrived, up to `size`: each alone would be a round of its own for whoever
+// passes them on.
+Transfer Channel::try_read_tls(char* data, std::size_t size) {
+  if (read_end_) return *read_end_;
+  if (broken_) return {Transfer::Kind::failed, 0};
+  std::size_t total = 0;
+  do {
     ::ERR_clear_error();
     std::size_t taken = 0;
-    const int result = ::SSL_read_ex(ssl_.get(), data, size, &taken);
-    return result == 1 ? Transfer{Transfer::Kind::bytes, taken} : tls_outcome(result);
-  }
+    const int result = ::SSL_read_ex(ssl_.get(), data + total, size - total, &taken);
+    if (result != 1) {
+      const Transfer outcome = tls_outcome(result);
+      const bool waits =
+          outcome.kind == Transfer::Kind::needs_read || outcome.kind == Transfer::Kind::needs_write;
+      if (!waits) read_end_ = outcome;
+      if (total == 0) return outcome;
+      break;
+    }
+    total += taken;
+  } while (total < size && ::SSL_has_pending(ssl_.get()) == 1);
+  return {Transfer::Kind::bytes, total};
+}
+
+Transfer Channel::try_read(char* data, std::size_t size) {
+  if (cut_) return {Transfer::Kind::failed, 0};
+  if (ssl_) return try_read_tls(data, size);
   error_code error;
   const std::size_t taken = socket_.read_some(asio::buffer(data, size), error);
   if (!error) return {Transfer::Kind::bytes, taken};
@@ -196,7 +216,9 @@ Transfer Channel::try_write(std::string_view data) {
   if (ssl_) {
     ::ERR_clear_error();
     std::size_t written = 0;
+    more_follows_ = data.size() > SSL3_RT_MAX_PLAIN_LENGTH;
     const int result = ::SSL_write_ex(ssl_.get(), data.data(), data.size(), &written);
+    more_follows_ = false;
     return result == 1 ? Transfer{Transfer::Kind::bytes, written} : tls_outcome(result);
   }
   error_code error;

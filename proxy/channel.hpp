@@ -4,6 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include <chrono>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,10 +29,13 @@ public:
 
   [[nodiscard]] std::vector<char>& scratch() noexcept { return scratch_; }
   [[nodiscard]] std::size_t size() const noexcept { return members_.size(); }
+  // How many of its connections are relayed by pipes of the kernel.
+  [[nodiscard]] std::size_t& splices() noexcept { return splices_; }
 
 private:
   friend class Channel;
   std::vector<char>& scratch_;
+  std::size_t splices_ = 0;
   std::set<Channel*> members_;
 };
 
@@ -116,14 +120,18 @@ private:
   friend class ChannelSet;
   friend struct ChannelBio;
 
+  Transfer try_read_tls(char* data, std::size_t size);
   Transfer tls_outcome(int result);
+
   ChannelSet& set_;
   boost::asio::ip::tcp::socket socket_;
   std::string prefix_;  // bytes that TLS is given before the socket's
   SslPtr ssl_;
   bool cut_ = false;
-  bool broken_ = false;  // TLS has failed: OpenSSL must not be called again
-  unsigned streak_ = 0;  // reads that did not have to wait
+  bool more_follows_ = false;         // what is being written is not the end of its piece
+  std::optional<Transfer> read_end_;  // how reading from TLS ended
+  bool broken_ = false;               // TLS has failed: OpenSSL must not be called again
+  unsigned streak_ = 0;               // reads that did not have to wait
   std::chrono::steady_clock::time_point read_until_ = std::chrono::steady_clock::time_point::max();
   std::chrono::steady_clock::time_point write_until_ = std::chrono::steady_clock::time_point::max();
 };

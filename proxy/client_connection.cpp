@@ -59,6 +59,8 @@ public:
     Next next = co_await arrive();
     for (bool first = true; next == Next::request && !client_.channel.is_cut(); first = false)
       next = co_await serve_one(first);
+    if (client_.upstream && !session_.removed)
+      session_.idle.keep(*std::exchange(client_.upstream, std::nullopt));
     if (next == Next::linger) co_await client_.channel.linger();
     if (next == Next::done) client_.channel.finish_sending();
   }

@@ -126,8 +126,12 @@ private:
       Channel& opened = **channel;
       const error_code error = co_await opened.connect(endpoint, limit);
       if (!error) {
-        Upstream upstream{authority_, Scheme::http, {},    endpoint.address(),
-                          {},         {},           false, Protocol::http1};
+        Upstream upstream{.authority = authority_,
+                          .credential = {},
+                          .address = endpoint.address(),
+                          .channel = {},
+                          .received = {},
+                          .idle_since = {}};
         upstream.channel = std::move(*channel);
         co_return upstream;
       }

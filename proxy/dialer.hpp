@@ -7,20 +7,9 @@
 #include <string>
 
 #include "proxy/proxied_session.hpp"
+#include "proxy/upstream.hpp"
 
 namespace daiv::proxy {
-
-// A connection to an origin. `received` are bytes that came from it and are not used yet.
-struct Upstream {
-  Authority authority;
-  Scheme scheme = Scheme::http;
-  std::string credential;  // the rule's secret; a connection that has carried one takes no other
-  boost::asio::ip::address address;
-  std::unique_ptr<Channel> channel;
-  std::string received;
-  bool used = false;  // for a whole exchange
-  Protocol protocol = Protocol::http1;
-};
 
 // Why no connection was made: the answer's status (403, 502 or 504) and a text for a person.
 struct DialFault {

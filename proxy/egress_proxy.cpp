@@ -84,6 +84,7 @@ public:
     if (found == sessions_.end()) return false;
     ProxiedSession& session = *found->second.session;
     session.policy = std::make_shared<const Policy>(std::move(policy));
+    session.idle.clear();  // they may have carried what is no secret of the policy any more
     for (const OpenTunnel& tunnel : session.tunnels) {
       if (is_open(*session.policy, tunnel)) continue;
       ++core_->counters.tunnels_cut;
@@ -103,6 +104,7 @@ public:
     for (const auto& [acceptor, door] : served.doors) acceptor->close(ignored);
     if (served.names) served.names->close(ignored);
     served.session->channels.cut_all();
+    served.session->idle.clear();
   }
 
   void remove_all() {
@@ -244,8 +246,15 @@ private:
   }
 
   void announce_end() {
-    if (open_.empty()) sweep_.cancel();
+    if (is_quiet()) sweep_.cancel();
     if (open_.empty() && accepting_ == 0) empty_.cancel();
+  }
+
+  // No connection of a client or kept to an origin.
+  [[nodiscard]] bool is_quiet() const {
+    return open_.empty() && std::ranges::all_of(sessions_, [](const auto& entry) {
+             return entry.second.session->idle.empty();
+           });
   }
 
   // One timer for all deadlines, while there is a connection.
@@ -256,7 +265,7 @@ private:
       const auto self = weak.lock();
       if (!self) return;
       self->sweeping_ = false;
-      if (self->open_.empty()) return;
+      if (self->is_quiet()) return;
       self->sweep();
       self->arm_sweep();
     });
@@ -265,7 +274,10 @@ private:
   void sweep() {
     const auto now = steady_clock::now();
     // The waits of a session that was removed have been woken by the cut.
-    for (const auto& [id, served] : sessions_) served.session->channels.expire(now);
+    for (const auto& [id, served] : sessions_) {
+      served.session->channels.expire(now);
+      served.session->idle.expire(now);
+    }
   }
 
   std::shared_ptr<ProxyCore> core_;  // shared with connections, which end after us

@@ -72,7 +72,7 @@ asio::awaitable<std::optional<Refusal>> Http2Exchange::open_origin() {
     auto lease = co_await client_.upstreams.get(*judged_, repeatable);
     if (!lease) co_return std::move(lease.error());
     if (is_closed()) {  // while the connection was made: nothing is asked for it
-      if (lease->http1) client_.upstreams.keep(std::move(*lease->http1));
+      if (lease->http1) client_.session->idle.keep(std::move(*lease->http1));
       Refusal given_up{Answer(), "the client gave its request up"};
       given_up.answer.status = 0;
       co_return given_up;
@@ -82,9 +82,8 @@ asio::awaitable<std::optional<Refusal>> Http2Exchange::open_origin() {
     if (lease->http2 && takes_trailers(head_)) planned.fields.push_back(Field{"te", "trailers"});
     judged_->traffic.up += size_of(planned.fields);
     std::string secret_header = judged_->secret_header();
-    origin_ = co_await open_origin_stream(client_.core, client_.session, client_.upstreams,
-                                          std::move(*lease), std::move(planned), body_,
-                                          std::move(secret_header));
+    origin_ = co_await open_origin_stream(client_.core, client_.session, std::move(*lease),
+                                          std::move(planned), body_, std::move(secret_header));
     if (origin_) co_return std::nullopt;
   }
   const HttpFault fault{502, "the origin takes no requests"};

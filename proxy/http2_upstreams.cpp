@@ -11,9 +11,6 @@ namespace asio = boost::asio;
 namespace daiv::proxy {
 namespace {
 
-// Kept beside those in use; more are closed.
-constexpr std::size_t max_idle = 16;
-
 asio::awaitable<void> serve(std::shared_ptr<Http2Upstream> upstream) {
   std::string received = std::exchange(upstream->upstream.received, {});
   co_await upstream->link.run(std::move(received));
@@ -28,27 +25,14 @@ Http2Upstreams::Http2Upstreams(std::shared_ptr<ProxyCore> core,
                                std::shared_ptr<ProxiedSession> session)
     : core_(std::move(core)), session_(std::move(session)), ended_(core_->executor) {}
 
-std::optional<Http2Upstreams::Lease> Http2Upstreams::find(const JudgedRequest& request,
+std::optional<Http2Upstreams::Lease> Http2Upstreams::find(JudgedRequest& request,
                                                           Repeatable repeatable) {
   std::erase_if(shared_, [](const auto& known) { return !known->link.takes_streams(); });
-  const auto fits = [&](const Upstream& known) {
-    return request.may_use(known.authority, known.scheme, known.credential, known.address);
-  };
   for (const auto& known : shared_)
-    if (fits(known->upstream)) return Lease{known, std::nullopt};
+    if (request.may_use(known->upstream)) return Lease{known, std::nullopt};
   if (repeatable == Repeatable::no) return std::nullopt;
-  for (auto known = idle_.begin(); known != idle_.end();) {
-    if (known->channel->is_stale()) {
-      known = idle_.erase(known);
-      continue;
-    }
-    if (fits(*known)) {
-      Lease lease{nullptr, std::move(*known)};
-      idle_.erase(known);
-      return lease;
-    }
-    ++known;
-  }
+  if (auto idle = request.take_idle(Protocols::http2_or_http1))
+    return Lease{nullptr, *std::move(idle)};
   return std::nullopt;
 }
 
@@ -112,14 +96,7 @@ asio::awaitable<std::expected<Upstream, Refusal>> Http2Upstreams::dial(JudgedReq
   co_return dialled;
 }
 
-void Http2Upstreams::keep(Upstream upstream) {
-  upstream.used = true;
-  idle_.push_front(std::move(upstream));
-  if (idle_.size() > max_idle) idle_.pop_back();
-}
-
 asio::awaitable<void> Http2Upstreams::close() {
-  idle_.clear();
   for (const auto& known : running_) known->upstream.channel->cut();
   while (!running_.empty()) co_await ended_.wait(core_->settings.timeouts.tunnel);
 }

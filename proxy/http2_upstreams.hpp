@@ -22,12 +22,12 @@ struct Http2Upstream {
 };
 
 // What one client's connection keeps towards origins: connections of HTTP/2 that its requests share
-// as long as they carry the same credential, and idle ones of HTTP/1.1.
+// as long as they carry the same credential. Idle ones of HTTP/1.1 are the session's.
 class Http2Upstreams {
 public:
   Http2Upstreams(std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session);
 
-  // One of both: shared by the requests on it, or this request's alone until keep().
+  // One of both: shared by the requests on it, or this request's alone.
   struct Lease {
     std::shared_ptr<Http2Upstream> http2;
     std::optional<Upstream> http1;
@@ -40,14 +40,11 @@ public:
   boost::asio::awaitable<std::expected<Lease, Refusal>> get(JudgedRequest& request,
                                                             Repeatable repeatable);
 
-  // For further requests: a connection whose exchange was whole.
-  void keep(Upstream upstream);
-
   // Ends them all; returns when they have ended.
   boost::asio::awaitable<void> close();
 
 private:
-  std::optional<Lease> find(const JudgedRequest& request, Repeatable repeatable);
+  std::optional<Lease> find(JudgedRequest& request, Repeatable repeatable);
   boost::asio::awaitable<std::expected<Upstream, Refusal>> dial(JudgedRequest& request);
   void start(std::shared_ptr<Http2Upstream> upstream);
 
@@ -55,7 +52,6 @@ private:
   std::shared_ptr<ProxiedSession> session_;
   // Shared with the requests on them and with the task that moves their frames.
   std::vector<std::shared_ptr<Http2Upstream>> shared_;
-  std::list<Upstream> idle_;
   std::list<std::shared_ptr<Http2Upstream>> running_;  // those that take no more streams, too
   bool dialling_ = false;
   bool is_shared_ = true;  // what is dialled is likely to serve several requests

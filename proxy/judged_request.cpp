@@ -97,12 +97,19 @@ std::string JudgedRequest::secret_header() const {
   return verdict_.secret == nullptr ? std::string() : verdict_.secret->header;
 }
 
-bool JudgedRequest::may_use(const Authority& authority, Scheme scheme,
-                            const std::string& its_credential,
-                            const asio::ip::address& address) const {
-  return authority == destination_->authority && scheme == destination_->scheme &&
-         its_credential == credential() &&
-         judge(*core_, address, verdict_.rule) == AddressVerdict::allowed;
+bool JudgedRequest::may_use(const Upstream& upstream) const {
+  return upstream.authority == destination_->authority && upstream.scheme == destination_->scheme &&
+         upstream.credential == credential() &&
+         judge(*core_, upstream.address, verdict_.rule) == AddressVerdict::allowed;
+}
+
+std::optional<Upstream> JudgedRequest::take_idle(Protocols protocols) {
+  return session_->idle.take([this, protocols](const Upstream& known) {
+    // An origin that was not asked may speak HTTP/2, which gRPC needs.
+    const bool is_settled =
+        protocols == Protocols::http1 || known.offered == protocols || known.scheme == Scheme::http;
+    return is_settled && may_use(known);
+  });
 }
 
 asio::awaitable<std::expected<Upstream, Refusal>> JudgedRequest::dial_upstream(
@@ -111,6 +118,7 @@ asio::awaitable<std::expected<Upstream, Refusal>> JudgedRequest::dial_upstream(
                                verdict_.rule, protocols);
   if (dialled) {
     dialled->credential = credential();
+    dialled->offered = protocols;
     co_return std::move(*dialled);
   }
   const DialFault fault = std::move(dialled.error());

@@ -47,9 +47,10 @@ public:
   boost::asio::awaitable<std::expected<Upstream, Refusal>> dial_upstream(Protocols protocols);
 
   // Whether a connection that is there already may carry it.
-  [[nodiscard]] bool may_use(const Authority& authority, Scheme scheme,
-                             const std::string& credential,
-                             const boost::asio::ip::address& address) const;
+  [[nodiscard]] bool may_use(const Upstream& upstream) const;
+
+  // Such a connection that the session keeps, made with an offer that `protocols` allows.
+  std::optional<Upstream> take_idle(Protocols protocols);
 
   [[nodiscard]] Refusal refuse(int status, std::string reason, std::string_view rule = {}) const;
   [[nodiscard]] static Refusal refuse_bad(const HttpFault& fault);

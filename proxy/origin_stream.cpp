@@ -76,16 +76,16 @@ private:
 class Http1Origin final : public OriginStream {
 public:
   Http1Origin(std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session,
-              Http2Upstreams& upstreams, Upstream upstream, std::string method, BodyFraming framing)
+              Upstream upstream, std::string method, BodyFraming framing)
       : core_(std::move(core)),
-        upstreams_(upstreams),
+        session_(std::move(session)),
         upstream_(std::move(upstream)),
         channel_(*upstream_.channel),
         method_(std::move(method)),
         encoding_(framing.kind == BodyFraming::Kind::chunked ? BodyEncoding::chunked
                                                              : BodyEncoding::identity),
         is_sent_(framing.kind != BodyFraming::Kind::chunked && framing.length == 0),
-        share_(*core_, *session, stream_buffer_bytes) {}
+        share_(*core_, *session_, stream_buffer_bytes) {}
 
   asio::awaitable<void> open(std::string text) {
     // Where it fails there may be an answer all the same; next_head() knows.
@@ -153,10 +153,9 @@ public:
 
   void settle(Outcome outcome) override {
     const bool is_clean = outcome == Outcome::whole && keeps_ && is_sent_ && !channel_.is_cut();
-    if (is_clean)
-      upstreams_.keep(std::move(upstream_));
-    else
-      channel_.cut();
+    if (!is_clean || session_->removed) return channel_.cut();
+    upstream_.used = true;
+    session_->idle.keep(std::move(upstream_));
   }
 
 private:
@@ -171,7 +170,7 @@ private:
   }
 
   std::shared_ptr<ProxyCore> core_;
-  Http2Upstreams& upstreams_;
+  std::shared_ptr<ProxiedSession> session_;
   Upstream upstream_;
   Channel& channel_;
   std::string method_;
@@ -186,8 +185,7 @@ private:
 
 asio::awaitable<std::unique_ptr<OriginStream>> open_origin_stream(
     std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session,
-    Http2Upstreams& upstreams, Http2Upstreams::Lease lease, RequestHead head, BodyPresence body,
-    std::string secret_name) {
+    Http2Upstreams::Lease lease, RequestHead head, BodyPresence body, std::string secret_name) {
   if (lease.http2) {
     const auto fields = make_http2_request(head, lease.http2->upstream.scheme);
     const auto id = lease.http2->link.open_stream(fields, body == BodyPresence::none, secret_name);
@@ -196,7 +194,7 @@ asio::awaitable<std::unique_ptr<OriginStream>> open_origin_stream(
     co_return std::make_unique<Http2Origin>(std::move(lease.http2), *id, used);
   }
   const BodyFraming framing = frame_for_http1(head, body);
-  auto origin = std::make_unique<Http1Origin>(std::move(core), std::move(session), upstreams,
+  auto origin = std::make_unique<Http1Origin>(std::move(core), std::move(session),
                                               std::move(*lease.http1), head.method, framing);
   const std::string text = to_text(head);
   co_await origin->open(text);

@@ -60,7 +60,6 @@ public:
 // connection takes no more streams: get another.
 boost::asio::awaitable<std::unique_ptr<OriginStream>> open_origin_stream(
     std::shared_ptr<ProxyCore> core, std::shared_ptr<ProxiedSession> session,
-    Http2Upstreams& upstreams, Http2Upstreams::Lease lease, RequestHead head, BodyPresence body,
-    std::string secret_name);
+    Http2Upstreams::Lease lease, RequestHead head, BodyPresence body, std::string secret_name);
 
 }  // namespace daiv::proxy

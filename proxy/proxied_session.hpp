@@ -12,6 +12,7 @@
 
 #include "proxy/channel.hpp"
 #include "proxy/egress_proxy.hpp"
+#include "proxy/idle_upstreams.hpp"
 #include "proxy/leaf_cache.hpp"
 #include "proxy/request_target.hpp"
 #include "proxy/resolver.hpp"
@@ -73,6 +74,7 @@ struct ProxiedSession {
   ChannelSet channels;
   ClientTls client_tls;
   UpstreamTls upstream_tls;
+  IdleUpstreams idle;
   SyntheticNames names;  // that its resolver has told
   std::list<OpenTunnel> tunnels;
   std::size_t connections = 0;

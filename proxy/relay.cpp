@@ -12,6 +12,9 @@ namespace {
 // Where one side has ended, the other seldom has much to say.
 constexpr milliseconds half_closed_idle{600'000};
 
+// A direction that has moved so much is a large body: from here on a pipe pays for itself.
+constexpr std::uint64_t splice_after = 1U << 20;
+
 }  // namespace
 
 void Relay::cut() noexcept {
@@ -62,18 +65,36 @@ asio::awaitable<bool> Relay::pass(Channel& to, std::size_t size) {
   co_return written;
 }
 
+asio::awaitable<bool> Relay::drain(SplicePipe& pipe, Channel& to) {
+  while (!pipe.empty()) {
+    const Transfer sent = pipe.drain(to);
+    last_ = steady_clock::now();
+    if (sent.kind == Transfer::Kind::bytes) continue;
+    if (sent.kind != Transfer::Kind::needs_write) co_return false;
+    const Wake wake = co_await to.wait(Channel::Direction::write, idle_);
+    if (wake != Wake::ready) co_return false;
+  }
+  co_return true;
+}
+
 asio::awaitable<void> Relay::pump(Channel& from, Channel& to, std::string first,
                                   std::uint64_t& count) {
   count += first.size();
   bool going = co_await to.write(first, idle_);
   first = std::string();
+  const bool plain = !from.is_tls() && !to.is_tls();
+  std::optional<SplicePipe> pipe;
   while (going) {
+    if (plain && !pipe && count >= splice_after) pipe = SplicePipe::make(from.set());
     std::vector<char>& scratch = from.set().scratch();
-    const Transfer got = from.try_read(scratch.data(), scratch.size());
+    const Transfer got = pipe ? pipe->fill(from) : from.try_read(scratch.data(), scratch.size());
     switch (got.kind) {
       case Transfer::Kind::bytes:
         count += got.bytes;
-        going = co_await pass(to, got.bytes);
+        if (pipe)
+          going = co_await drain(*pipe, to);
+        else
+          going = co_await pass(to, got.bytes);
         if (going) co_await from.give_way();
         break;
       case Transfer::Kind::needs_read:

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "proxy/channel.hpp"
+#include "proxy/splice_pipe.hpp"
 
 namespace daiv::proxy {
 
@@ -36,6 +37,7 @@ private:
                                     std::uint64_t& count);
   // False where the direction is over.
   boost::asio::awaitable<bool> pass(Channel& to, std::size_t size);
+  boost::asio::awaitable<bool> drain(SplicePipe& pipe, Channel& to);
   boost::asio::awaitable<bool> wait(Channel& from, Channel::Direction direction);
 
   Channel& client_;

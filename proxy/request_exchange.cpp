@@ -62,18 +62,25 @@ asio::awaitable<Next> RequestExchange::serve() {
   co_return next;
 }
 
+bool RequestExchange::is_repeatable() const {
+  const bool has_body = framing_.kind != BodyFraming::Kind::none &&
+                        (framing_.kind != BodyFraming::Kind::length || framing_.length > 0);
+  return is_idempotent(head_.method) && !has_body;
+}
+
 bool RequestExchange::can_reuse() {
   if (!client_.upstream) return false;
   Upstream& kept = *client_.upstream;
-  return judged_.may_use(kept.authority, kept.scheme, kept.credential, kept.address) &&
-         kept.received.empty() && !kept.channel->is_stale();
+  return judged_.may_use(kept) && kept.received.empty() && !kept.channel->is_stale();
 }
 
 // A connection that fits the verdict, and the verdict of the policy as it is when there is one.
 asio::awaitable<std::optional<Refusal>> RequestExchange::get_upstream() {
   for (;;) {
     if (can_reuse()) co_return std::nullopt;
-    client_.upstream.reset();
+    if (client_.upstream) session_.idle.keep(*std::exchange(client_.upstream, std::nullopt));
+    if (is_repeatable()) client_.upstream = judged_.take_idle(Protocols::http1);
+    if (client_.upstream) co_return std::nullopt;
     auto dialled = co_await judged_.dial_upstream(Protocols::http1);
     if (!dialled) co_return std::move(dialled.error());
     client_.upstream.emplace(std::move(*dialled));
@@ -108,8 +115,7 @@ asio::awaitable<Next> RequestExchange::forward() {
 // then it is made anew, once.
 asio::awaitable<void> RequestExchange::send_all(std::string request) {
   for (;;) {
-    const bool may_retry = client_.upstream->used && is_idempotent(head_.method) &&
-                           framing_.kind == BodyFraming::Kind::none;
+    const bool may_retry = client_.upstream->used && is_repeatable();
     const bool sent =
         co_await client_.upstream->channel->write(request, core_.settings.timeouts.body);
     if (sent) {

@@ -43,6 +43,8 @@ private:
   boost::asio::awaitable<Next> serve();
   boost::asio::awaitable<std::optional<Refusal>> get_upstream();
   bool can_reuse();
+  // Whether it may be sent a second time, where a kept connection turns out to be dead.
+  [[nodiscard]] bool is_repeatable() const;
 
   boost::asio::awaitable<Next> forward();
   boost::asio::awaitable<void> send_all(std::string request);

@@ -12,7 +12,11 @@ namespace daiv::proxy {
 namespace {
 
 constexpr std::size_t max_remembered_sessions = 64;
-constexpr std::size_t read_buffer_bytes = 34U << 10;  // two records a read(2)
+// Those of RFC 8446 §9.1, AES-128 first: every byte is deciphered and enciphered again, and
+// AES-256 takes a third longer.
+constexpr auto* cipher_suites =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+constexpr std::size_t read_buffer_bytes = 67U << 10;  // four records a read(2)
 // Protocol names as ALPN has them (RFC 7301 §3.1), the one that is preferred first.
 constexpr std::array<unsigned char, 12> alpn_names{2,   'h', '2', 8,   'h', 't',
                                                    't', 'p', '/', '1', '.', '1'};
@@ -70,10 +74,13 @@ SslContextPtr make_context(const SSL_METHOD* method) {
   require(context != nullptr, "SSL_CTX_new");
   require(::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) == 1,
           "SSL_CTX_set_min_proto_version");
+  require(::SSL_CTX_set_ciphersuites(context.get(), cipher_suites) == 1,
+          "SSL_CTX_set_ciphersuites");
   ::SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                         SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                         SSL_MODE_RELEASE_BUFFERS);
-  ::SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  ::SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                           SSL_OP_CIPHER_SERVER_PREFERENCE);
   ::SSL_CTX_set_read_ahead(context.get(), 1);
   ::SSL_CTX_set_default_read_buffer_len(context.get(), read_buffer_bytes);
   return context;

@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 import daemon as daemons  # noqa: E402
+import egress  # noqa: E402
 import images  # noqa: E402
 import oci  # noqa: E402
 import registry as registries  # noqa: E402
@@ -240,6 +241,12 @@ def api_operations(daemon, reference, archive):
                                repository.name], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def measure_egress(table, options):
+    image = images.get("debian", ROOT / "build" / "images")
+    with registries.Registry() as registry:
+        egress.measure(table, options.build.resolve(), oci.push(image, registry.address, "debian", "egress"))
+
+
 def run_soak(options):
     """Prints a table of memory, descriptors, errors and leaks. 1 where there is one of the last two, or growth."""
     seed = random.SystemRandom().randrange(2**32)
@@ -265,12 +272,17 @@ def main():
     parser.add_argument("--sessions", type=int, default=200, help="how many live at once")
     parser.add_argument("--seconds", type=int, default=20, help="of sustained creation and removal")
     parser.add_argument("--no-pull", action="store_true", help="leave out the large layers")
+    parser.add_argument("--egress", action="store_true", help="only what the proxy costs")
     parser.add_argument("--soak", type=int, nargs="?", const=SOAK_MINUTES, metavar="MINUTES",
                         help=f"instead: sessions driven at random for so long ({SOAK_MINUTES})")
     options = parser.parse_args()
     if options.soak:
         return run_soak(options)
     table = Table()
+    if options.egress:
+        measure_egress(table, options)
+        print(table.markdown())
+        return 0
     debian, archive = images.get("debian", ROOT / "build" / "images"), seed_archive()
     print(f"seed archive: {len(archive) / 1e6:.1f} MB, {SEED_FILES} files; {os.cpu_count()} cores, kernel {os.uname().release}")
     with registries.Registry() as registry, daemons.Daemon(options.build.resolve()) as daemon:
@@ -284,6 +296,7 @@ def main():
         if not options.no_pull:
             pulls(table, daemon, registry)
         peers(table, debian, options.n)
+    measure_egress(table, options)
     print(table.markdown())
     if operations:
         print(f"\nEvery operation of the API (bench_api.py):\n\n{operations}")

@@ -5,6 +5,10 @@
 
 namespace daiv::proxy::testing {
 
+Http2Peer connect_http2(ProxyRig& rig, const std::string& name, std::uint16_t port) {
+  return {rig.connect_tls(name, port, "h2"), Http2Role::client};
+}
+
 std::string value_of(const std::vector<Field>& fields, std::string_view name) {
   const auto found = std::ranges::find(fields, name, &Field::name);
   return found == fields.end() ? std::string() : found->value;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proxy/http2_session.hpp"
+#include "proxy_rig.hpp"
 #include "test_origin.hpp"
 
 namespace daiv::proxy::testing {
@@ -46,6 +47,9 @@ private:
   Peer peer_;
   Http2Session session_;
 };
+
+// A client of HTTP/2 with the host, through the proxy.
+Http2Peer connect_http2(ProxyRig& rig, const std::string& name, std::uint16_t port);
 
 std::string value_of(const std::vector<Field>& fields, std::string_view name);
 

@@ -11,10 +11,6 @@
 namespace daiv::proxy::testing {
 namespace {
 
-Http2Peer connect_http2(ProxyRig& rig, const std::string& name, std::uint16_t port) {
-  return {rig.connect_tls(name, port, "h2"), Http2Role::client};
-}
-
 std::string at(const std::string& name, std::uint16_t port) {
   return fmt::format("{}:{}", name, port);
 }

@@ -194,7 +194,8 @@ TEST(Intercept, ResumesSessionsWithOrigins) {
   TestOrigin origin(
       [&](Peer& peer) {
         resumed += ::SSL_session_reused(peer.ssl());
-        echo(peer);
+        peer.receive_until("\r\n\r\n");
+        peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
       },
       origin_leaf("cred.test"));
   ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));

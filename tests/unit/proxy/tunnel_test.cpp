@@ -50,6 +50,41 @@ TEST(Tunnel, PassesAHalfClosedStreamOn) {
   EXPECT_EQ(client.receive_all(), fmt::format("{} bytes", 3 << 20));
 }
 
+// Bytes that differ from place to place: what comes twice, late or not at all is seen.
+std::string long_text(std::size_t seed) {
+  std::string text(5 << 20, '\0');
+  std::size_t state = seed;
+  for (char& byte : text) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    byte = static_cast<char>(state >> 56U);
+  }
+  return text;
+}
+
+// More than a session has pipes for, each held up by a client that takes its time.
+TEST(Tunnel, MovesLargeStreamsWholeBothWays) {
+  TestOrigin origin([](Peer& peer) {
+    const std::string seed = peer.receive_until("\n");
+    const std::string sent = long_text(std::stoul(seed));
+    peer.send(sent);
+    const std::string got = peer.receive_bytes(sent.size());
+    peer.send(got == sent ? "same" : "different");
+  });
+  ProxyRig rig(make_policy({{"allowed.test"}}));
+  std::vector<Peer> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(rig.connect());
+    ProxyRig::open_tunnel(clients.back(), fmt::format("allowed.test:{}", origin.port()));
+    clients.back().send(fmt::format("{}\n", i));
+  }
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const std::string text = long_text(i);
+    EXPECT_TRUE(clients[i].receive_bytes(text.size()) == text) << i;
+    clients[i].send(text);
+    EXPECT_EQ(clients[i].receive_all(), "same") << i;
+  }
+}
+
 TEST(Tunnel, RefusesADeniedHostAndGoesOn) {
   TestOrigin origin(shout);
   ProxyRig rig(make_policy({{"allowed.test"}}));

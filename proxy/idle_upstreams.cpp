@@ -1,0 +1,37 @@
+#include "proxy/idle_upstreams.hpp"
+
+#include <algorithm>
+
+using std::chrono::steady_clock;
+
+namespace daiv::proxy {
+namespace {
+
+constexpr std::size_t max_idle = 16;
+// Below what servers usually wait (nginx 75 s, Apache 5 s), but a loop of short commands is served.
+constexpr std::chrono::seconds max_idle_time{30};
+
+}  // namespace
+
+void IdleUpstreams::keep(Upstream upstream) {
+  if (!upstream.used || !upstream.received.empty() || upstream.channel->is_cut()) return;
+  upstream.idle_since = steady_clock::now();
+  idle_.push_front(std::move(upstream));
+  if (idle_.size() > max_idle) idle_.pop_back();
+}
+
+std::optional<Upstream> IdleUpstreams::take(const std::function<bool(const Upstream&)>& fits) {
+  std::erase_if(idle_, [](const Upstream& known) { return known.channel->is_stale(); });
+  const auto found = std::ranges::find_if(idle_, fits);
+  if (found == idle_.end()) return std::nullopt;
+  std::optional<Upstream> taken(std::move(*found));
+  idle_.erase(found);
+  return taken;
+}
+
+void IdleUpstreams::expire(steady_clock::time_point now) {
+  std::erase_if(idle_,
+                [now](const Upstream& known) { return now - known.idle_since >= max_idle_time; });
+}
+
+}  // namespace daiv::proxy
