@@ -20,6 +20,9 @@ void make_directory(const os::UniqueFd& parent, const char* name) {
   // There already after a holder that was killed.
   if (::mkdirat(parent.get(), name, 0755) != 0 && errno != EEXIST)
     os::throw_errno("mkdir cgroup", name);
+  // Whatever the unit's umask: root of a sandbox mounts its cgroup, for which the kernel walks down
+  // to it with that root's rights (kernfs_node_dentry).
+  os::check(::fchmodat(parent.get(), name, 0755, 0), "chmod cgroup", name);
 }
 
 void pass_controllers_on(const os::UniqueFd& unit) {
