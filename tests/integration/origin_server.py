@@ -10,11 +10,11 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 
 ADDRESS, DIRECTORY = sys.argv[1], pathlib.Path(sys.argv[2])
 BACKEND = "/usr/lib/git-core/git-http-backend"
-lock = threading.Lock()
+EVENT_SECONDS = 15
+lock, next_event = threading.Lock(), threading.Semaphore(0)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -44,6 +44,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.git(body)
         if self.path.startswith("/events"):
             return self.events()
+        if self.path.startswith("/next"):
+            next_event.release()
         self.answer(200, [("Content-Type", "text/plain")], f"{self.command} {host} {self.path}\n".encode())
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = handle_any
@@ -64,7 +66,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for number in range(3):
             self.wfile.write(b"2\r\n%d\n\r\n" % number)
             self.wfile.flush()
-            time.sleep(0.3)  # what the test measures
+            # An event that is held back keeps its reader from asking for the next: the answer breaks off.
+            if not next_event.acquire(timeout=EVENT_SECONDS):
+                self.close_connection = True
+                return
         self.wfile.write(b"0\r\n\r\n")
 
     def git(self, body):
@@ -86,6 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def serve(port, context=None):
     class Server(http.server.ThreadingHTTPServer):
         daemon_threads = True
+        request_queue_size = 256
 
         def finish_request(self, request, client):
             if context is not None:
