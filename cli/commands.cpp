@@ -215,6 +215,20 @@ int remove_sessions(const Settings& settings, const std::vector<std::string>& id
   return code;
 }
 
+// Line by line and flushed, for a pipe into another program.
+int show_egress_log(const Settings& settings, const std::string& session, Follow follow,
+                    Form form) {
+  const os::UniqueFd daemon = connect_or_fail(settings);
+  const json request = {
+      {"command", "egress_log"}, {"session", session}, {"follow", follow == Follow::yes}};
+  ask_daemon(daemon, request, {.event = [&](const json& event) {
+               fmt::print("{}\n", form == Form::json ? event.at("entry").dump()
+                                                     : event.at("text").get<std::string>());
+               std::fflush(stdout);
+             }});
+  return exit_ok;
+}
+
 int prune(const Settings& settings, PruneWhat what, Form form) {
   const os::UniqueFd daemon = connect_or_fail(settings);
   const json report =

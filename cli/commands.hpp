@@ -24,6 +24,8 @@ struct ExecArguments {
 int exec(const Settings& settings, const ExecArguments& arguments);
 enum class Removal { remove, stop };
 int remove_sessions(const Settings& settings, const std::vector<std::string>& ids, Removal removal);
+enum class Follow { yes, no };
+int show_egress_log(const Settings& settings, const std::string& session, Follow follow, Form form);
 enum class PruneWhat { layers, unused_images };
 int prune(const Settings& settings, PruneWhat what, Form form);
 int doctor(const LoadedSettings& loaded, Form form);

@@ -7,19 +7,20 @@
 #include <boost/asio/use_future.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <chrono>
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
 
 #include "cli/control_protocol.hpp"
 #include "cli/control_server.hpp"
+#include "cli/egress_log_control.hpp"
 
 namespace asio = boost::asio;
 using nlohmann::json;
@@ -104,11 +105,6 @@ const char* describe(images::PullEvent::Stage stage) {
       return "exists";
   }
   return "";
-}
-
-bool hung_up(const os::UniqueFd& client, std::chrono::milliseconds wait) {
-  pollfd entry{client.get(), POLLRDHUP, 0};
-  return ::poll(&entry, 1, static_cast<int>(wait.count())) > 0;
 }
 
 // Sends what happens to the client, a few times a second for each layer at most: observers must not
@@ -197,11 +193,12 @@ void send_all(const os::UniqueFd& client, const sessions::Output& output) {
 
 ControlCommands::ControlCommands(images::ImageService& images, PullMetrics& pulls,
                                  sessions::NativeSessions& sessions, runtime::BrokerClient& broker,
-                                 asio::any_io_executor executor)
+                                 EgressLog* egress_log, asio::any_io_executor executor)
     : images_(images),
       pulls_(pulls),
       sessions_(sessions),
       broker_(broker),
+      egress_log_(egress_log),
       executor_(std::move(executor)) {}
 
 json ControlCommands::carry_out(const os::UniqueFd& client, const json& request,
@@ -215,6 +212,7 @@ json ControlCommands::carry_out(const os::UniqueFd& client, const json& request,
     if (command == "ps") return list_sessions();
     if (command == "exec") return exec(client, request);
     if (command == "rm") return remove(request);
+    if (command == "egress_log") return show_egress_log(client, request);
     if (command == "probe") return probe();
   } catch (const images::ImageError& error) {
     rethrow(error);
@@ -290,6 +288,23 @@ json ControlCommands::remove(const json& request) {
       request.value("stop", false) ? sessions::CloseMode::keep_warm : sessions::CloseMode::remove;
   await_call(executor_, nullptr, sessions_.close(id, mode));
   return {{"session", id}};
+}
+
+// False as well where the client or the daemon ends first: the io thread may answer no more.
+bool ControlCommands::is_session(const os::UniqueFd& client, const std::string& id) {
+  const auto known = std::make_shared<std::promise<bool>>();  // shared with a question on its way
+  asio::post(executor_, [this, known, id] { known->set_value(sessions_.exists(id)); });
+  auto answer = known->get_future();
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    if (hung_up(client, std::chrono::milliseconds(5))) return false;
+  return answer.get();
+}
+
+json ControlCommands::show_egress_log(const os::UniqueFd& client, const json& request) {
+  if (egress_log_ == nullptr)
+    throw ControlFailure(exit_failed, "this daemon has no egress: no CA is set");
+  return send_egress_log(*egress_log_, client, request,
+                         [&](const std::string& id) { return is_session(client, id); });
 }
 
 json ControlCommands::probe() {

@@ -1,6 +1,7 @@
 #include "cli/control_protocol.hpp"
 
 #include <nlohmann/json.hpp>
+#include <poll.h>
 
 #include <cerrno>
 
@@ -44,6 +45,11 @@ std::optional<ControlMessage> receive_control(const os::UniqueFd& socket) {
   message.body = received->data.substr(1);
   message.fds = std::move(received->fds);
   return message;
+}
+
+bool hung_up(const os::UniqueFd& socket, std::chrono::milliseconds wait) {
+  pollfd entry{socket.get(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, static_cast<int>(wait.count())) > 0;
 }
 
 }  // namespace daiv::cli

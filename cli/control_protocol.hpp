@@ -2,6 +2,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
@@ -61,5 +62,7 @@ void send_json(const os::UniqueFd& socket, const nlohmann::json& message,
 void send_output(const os::UniqueFd& socket, std::string_view bytes);  // at most output_chunk_bytes
 // Empty where the peer closed. Throws os::Error{EPROTO} for a message of neither kind.
 std::optional<ControlMessage> receive_control(const os::UniqueFd& socket);
+// Whether the peer has closed, or does so within `wait`.
+bool hung_up(const os::UniqueFd& socket, std::chrono::milliseconds wait);
 
 }  // namespace daiv::cli

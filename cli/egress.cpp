@@ -96,8 +96,11 @@ Egress::Egress(const Settings& settings, const proxy::PemPair& authority,
       timer_(executor),
       proxy_(
           plan(settings, authority_),
-          [](const proxy::Decision& decision) { spdlog::info("{}", describe(decision)); }, executor,
-          pool) {
+          [this](const proxy::Decision& decision) {
+            spdlog::info("{}", describe(decision));
+            log_.record(decision);
+          },
+          executor, pool) {
   for (const auto& remark : find_authority_remarks(*authority_)) spdlog::warn("{}", remark);
 }
 

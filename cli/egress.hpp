@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/egress_log.hpp"
 #include "cli/settings.hpp"
 #include "netns/link_plan.hpp"
 #include "proxy/egress_proxy.hpp"
@@ -43,6 +44,8 @@ public:
   boost::asio::awaitable<void> stop();
   // In the text exposition format.
   [[nodiscard]] std::string expose() const;
+  // Any thread may use it.
+  EgressLog& log() noexcept { return log_; }
 
 private:
   const Settings& settings_;
@@ -52,6 +55,7 @@ private:
   agent::Trust trust_;
   std::string seen_;  // what the CA's files looked like when they were read
   boost::asio::steady_timer timer_;
+  EgressLog log_;
   proxy::EgressProxy proxy_;
 };
 

@@ -72,8 +72,7 @@ ip::address plain(const ip::address& address) {
 std::string quoted(const std::string& text) {
   std::string safe;
   for (const char letter : text)
-    safe +=
-        static_cast<unsigned char>(letter) < 0x20 || letter == '"' || letter == 0x7f ? '?' : letter;
+    safe += letter < ' ' || letter > '~' || letter == '"' ? '?' : letter;
   return safe;
 }
 
@@ -83,18 +82,6 @@ void add_metric(std::string& out, std::string_view name, const char* type, const
       "# HELP daiv_sandbox_egress_{0} {1}\n# TYPE daiv_sandbox_egress_{0} {2}\n"
       "daiv_sandbox_egress_{0} {3}\n",
       name, help, type, value);
-}
-
-const char* describe(proxy::Decision::Kind kind) {
-  switch (kind) {
-    case proxy::Decision::Kind::request:
-      return "request";
-    case proxy::Decision::Kind::tunnel:
-      return "tunnel";
-    case proxy::Decision::Kind::connect:
-      return "connect";
-  }
-  return "request";
 }
 
 }  // namespace
@@ -160,6 +147,18 @@ proxy::EgressSettings plan_egress(const Settings& settings) {
   plan.outbound_interface =
       settings.egress_proxy_network.empty() ? settings.network : settings.egress_proxy_network;
   return plan;
+}
+
+const char* describe(proxy::Decision::Kind kind) {
+  switch (kind) {
+    case proxy::Decision::Kind::request:
+      return "request";
+    case proxy::Decision::Kind::tunnel:
+      return "tunnel";
+    case proxy::Decision::Kind::connect:
+      return "connect";
+  }
+  return "request";
 }
 
 std::string describe(const proxy::Decision& decision) {

@@ -20,8 +20,9 @@ proxy::EgressSettings plan_egress(const Settings& settings);
 // The addresses of this host's interfaces now (getifaddrs(3)).
 std::vector<boost::asio::ip::address> own_addresses();
 
-// One line for the operator's log.
+// One line for the operator's log. What can't be printed in ASCII is a question mark.
 std::string describe(const proxy::Decision& decision);
+const char* describe(proxy::Decision::Kind kind);
 
 std::string expose(const proxy::EgressCounters& counters);
 

@@ -122,7 +122,8 @@ Front::Front(const Settings& settings, FrontParts parts)
       server_(plan_server_settings(settings, api_parts_), sessions_, io_.get_executor(), pool_,
               {api_parts_.observer,
                [this] { return pulls_.expose() + (egress_ ? egress_->expose() : ""); }}),
-      commands_(images_, pulls_, sessions_, broker_, io_.get_executor()),
+      commands_(images_, pulls_, sessions_, broker_, egress_ ? &egress_->log() : nullptr,
+                io_.get_executor()),
       control_(std::move(parts.control_listener), parts.user.uid,
                [this](const os::UniqueFd& client, const nlohmann::json& request,
                       std::vector<os::UniqueFd> fds) {

@@ -75,6 +75,7 @@ public:
     add_daemon_commands();
     add_image_commands();
     add_session_commands();
+    add_egress_commands();
     add_host_commands();
   }
   CommandLine(const CommandLine&) = delete;
@@ -152,6 +153,20 @@ private:
     return exec(settings(), exec_);
   }
 
+  void add_egress_commands() {
+    CLI::App* egress = app_.add_subcommand("egress", "watch what the egress proxy decides");
+    egress->require_subcommand(1);
+    CLI::App* log =
+        with_json(egress->add_subcommand("log", "print and follow the decisions for a session"));
+    log->callback([this] {
+      chosen_ = [this] {
+        return show_egress_log(settings(), session_, no_follow_ ? Follow::no : Follow::yes, form());
+      };
+    });
+    log->add_flag("--no-follow", no_follow_, "print what is kept and end");
+    log->add_option("session", session_, "the session's id")->required();
+  }
+
   void add_host_commands() {
     with_json(add("doctor", "check what the host must have, and say how to mend it",
                   [this] { return doctor(loaded_, form()); }));
@@ -190,9 +205,11 @@ private:
   bool json_ = false;
   bool all_ = false;
   bool stop_ = false;
+  bool no_follow_ = false;
   bool markdown_ = false;
   std::string image_;
   std::string source_;
+  std::string session_;
   ExecArguments exec_;
   CaFiles ca_files_;
   std::vector<std::string> ids_;

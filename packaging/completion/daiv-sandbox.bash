@@ -10,7 +10,7 @@ _daiv_sandbox() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} choices=
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    choices='broker ca doctor exec images load prune ps pull rm serve settings version --help'
+    choices='broker ca doctor egress exec images load prune ps pull rm serve settings version --help'
   else
     case ${COMP_WORDS[1]} in
       pull | images | ps | doctor | version) choices='--json --help' ;;
@@ -24,6 +24,13 @@ _daiv_sandbox() {
         ;;
       exec)
         [ "$previous" = --timeout ] || choices="--timeout --help $(_daiv_sandbox_sessions)"
+        ;;
+      egress)
+        if [ "$COMP_CWORD" -eq 2 ]; then
+          choices='log --help'
+        else
+          choices="--json --no-follow --help $(_daiv_sandbox_sessions)"
+        fi
         ;;
       ca)
         if [ "$COMP_CWORD" -eq 2 ]; then

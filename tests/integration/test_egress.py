@@ -337,3 +337,47 @@ def test_without_a_ca_egress_is_refused(daemon, busybox):
     with pytest.raises(daemons.Refused) as refused:
         daemon.api().create(busybox, egress=STANDARD)
     assert refused.value.status == 400
+
+
+def test_the_log_of_a_session_can_be_followed_until_it_is_removed(api, box, egress_daemon):
+    session, other = box(), box()
+    curl(api, session, "http://allowed.test/first")
+    command = [egress_daemon.program, "egress", "log", session]
+    follower = subprocess.Popen([*command, "--json"], env=egress_daemon.environment, stdout=subprocess.PIPE, text=True)
+    try:
+        first = json.loads(follower.stdout.readline())
+        assert (first["session"], first["host"], first["port"], first["method"]) == (session, "allowed.test", 80, "GET")
+        assert (first["decision"], first["rule"], first["status"]) == ("allowed", "allowed.test", 200)
+        assert first["bytes_down"] > 0 and first["duration_ms"] > 0
+        curl(api, other, "http://denied.test/not-this-session")
+        curl(api, session, "http://denied.test/second")
+        second = json.loads(follower.stdout.readline())
+        assert (second["session"], second["host"], second["decision"]) == (session, "denied.test", "denied") and second["reason"]
+        kept = egress_daemon.cli("egress", "log", session, "--no-follow")
+        assert [f'host="{host}"' in line for host, line in zip(("allowed.test", "denied.test"), kept.stdout.splitlines(), strict=True)] \
+            == [True, True]
+        api.close(session, force=True)
+        assert (follower.stdout.read(), follower.wait(60)) == ("", 0)
+    finally:
+        follower.kill()
+        follower.wait()
+    gone = egress_daemon.cli("egress", "log", session)
+    assert (gone.returncode, gone.stdout) == (3, "")
+
+
+def test_a_follower_that_goes_and_a_daemon_that_stops_wait_for_nobody(build, origins, tmp_path, busybox):
+    with daemons.Daemon(build, make_ca(build, tmp_path)) as own:
+        session = own.api().create(busybox, egress=STANDARD)
+        command = [own.program, "egress", "log", session]
+        # One session's log has two readers here; the first goes by itself, the other with the daemon.
+        for leaves in (True, False):
+            follower = subprocess.Popen(command, env=own.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            own.api().run_one(session, "wget -q -O - http://denied.test/ ; true")
+            assert "denied.test" in follower.stdout.readline()
+            if leaves:
+                follower.kill()
+                follower.communicate()
+        own.api().close(session, force=False)
+        own.stop()
+        follower.communicate(timeout=60)
+        assert follower.returncode in (0, 1, 4)
