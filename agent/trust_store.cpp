@@ -78,12 +78,17 @@ std::string read_link(const os::UniqueFd& directory, const std::string& name) {
   return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
 }
 
-// OpenSSL tries HASH.0, HASH.1, … until one is missing (X509_LOOKUP_hash_dir(3)).
-void write_hash_link(const os::UniqueFd& root, const std::string& hash) {
-  const os::UniqueFd directory = open_or_make_directory(root, main_directory);
+// Reads every link there is, some hundred.
+void remove_other_links(const os::UniqueFd& directory, const std::string& hash) {
   for (const std::string& name : list_names(directory, "."))
     if (read_link(directory, name) == link_target && !name.starts_with(hash + "."))
-      ::unlinkat(directory.get(), name.c_str(), 0);  // of an earlier CA
+      ::unlinkat(directory.get(), name.c_str(), 0);
+}
+
+// OpenSSL tries HASH.0, HASH.1, … until one is missing (X509_LOOKUP_hash_dir(3)).
+void write_hash_link(const os::UniqueFd& root, const std::string& hash, bool had_other) {
+  const os::UniqueFd directory = open_or_make_directory(root, main_directory);
+  if (had_other) remove_other_links(directory, hash);
   for (int number = 0; number < max_links_of_a_hash; ++number) {
     const std::string name = hash + "." + std::to_string(number);
     if (::symlinkat(link_target.c_str(), directory.get(), name.c_str()) == 0) return;
@@ -115,8 +120,11 @@ void install_trust(const os::UniqueFd& root, const Trust& trust) {
       write_if_changed(root, directory + std::string("/daiv-egress.pem"), trust.certificate);
   write_if_changed(root, main_bundle, base);
   for (const Place& place : other_bundles) write_other_bundle(root, place, base, trust.certificate);
-  write_if_changed(root, main_directory + "/" + link_target, trust.certificate);
-  write_hash_link(root, trust.hash_name);
+  const std::string linked = main_directory + "/" + link_target;
+  const auto earlier = find_bundle(root, linked);
+  const bool had_other = earlier && *earlier != trust.certificate;
+  if (earlier != trust.certificate) write_file(root, linked, trust.certificate);
+  write_hash_link(root, trust.hash_name, had_other);
 }
 
 }  // namespace daiv::agent
