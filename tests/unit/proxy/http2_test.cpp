@@ -393,6 +393,26 @@ TEST(Http2, EndsTheConnectionThatResetsItsRequestsAtOnce) {
   EXPECT_TRUE(client.session().is_draining());
 }
 
+// A client that asks for acknowledgements and takes none (CVE-2019-9512, CVE-2019-9515).
+TEST(Http2, EndsTheConnectionThatFloodsIt) {
+  TestOrigin origin(echo, origin_leaf("cred.test"), only_http1);
+  ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
+  using namespace std::string_literals;
+  const std::string settings = "\0\0\0\x04\0\0\0\0\0"s;
+  const std::string ping = "\0\0\x08\x06\0\0\0\0\0"s + "12345678";
+  for (const std::string& frame : {settings, ping}) {
+    Peer client = rig.connect_tls("cred.test", origin.port(), "h2");
+    client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings);
+    std::string many;
+    while (many.size() < 16384) many += frame;
+    std::size_t sent = 0;
+    while (sent < (64U << 20) && client.send(many)) sent += many.size();
+    EXPECT_LT(sent, 64U << 20);
+    Http2Peer other = connect_http2(rig, "cred.test", origin.port());
+    EXPECT_EQ(other.finish(other.get(at("cred.test", origin.port()))).status, 200);
+  }
+}
+
 TEST(Http2, RefusesAHeadThatIsTooLarge) {
   TestOrigin origin(serve_http2(echo_http2), origin_leaf("cred.test"), only_http2);
   ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
