@@ -2,13 +2,12 @@
 import hashlib
 import os
 import pathlib
-import re
 import subprocess
 
+import deb
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CACHE = ROOT / "build" / "roots"
+CACHE = deb.ROOT / "build" / "roots"
 
 
 def pytest_configure(config):
@@ -25,17 +24,7 @@ def package(request):
     """The path of the .deb."""
     if given := request.config.getoption("--package"):
         return pathlib.Path(given).resolve()
-    done = subprocess.run([ROOT / "dev", "package"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 0, done.stderr[-8000:]
-    return pathlib.Path(done.stdout.split()[-1])
-
-
-def dependencies(package):
-    """The names of the packages that PACKAGE wants, of alternatives the first."""
-    field = subprocess.run(["dpkg-deb", "--field", package, "Pre-Depends", "Depends"], stdout=subprocess.PIPE, text=True,
-                           check=True).stdout
-    names = (re.match(r"\s*([a-z0-9.+-]+)", part) for line in field.splitlines() for part in line.partition(":")[2].split(","))
-    return sorted({match.group(1) for match in names if match})
+    return deb.build()
 
 
 def base(suite, packages):
@@ -81,7 +70,7 @@ class Root:
 def fresh(package, tmp_path_factory):
     """The directory of a Debian without the package; never written to."""
     path = tmp_path_factory.mktemp("fresh")
-    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", base("bookworm", dependencies(package))], check=True)
+    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", base("bookworm", deb.dependencies(package))], check=True)
     return path
 
 

@@ -1,11 +1,11 @@
 """The .deb: what lintian says, and its life in a fresh Debian 12: installed, upgraded, removed, purged."""
 import json
-import pathlib
 import re
 import shutil
 import stat
 import subprocess
 
+import deb
 import pytest
 
 KEY = "/etc/daiv-sandbox/credentials/API_KEY"
@@ -30,12 +30,8 @@ def installed(root, package):
 
 def newer(package, directory):
     """PACKAGE again, as version 9."""
-    tree = directory / "newer"
-    subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
-    control = tree / "DEBIAN" / "control"
-    control.write_text(re.sub(r"^Version: .*$", "Version: 9", control.read_text(), flags=re.M))
     path = directory / "daiv-sandbox_9.deb"
-    subprocess.run(["dpkg-deb", "--build", tree, path], check=True, stdout=subprocess.DEVNULL)
+    deb.make_newer(package, path)
     return path
 
 
@@ -70,7 +66,7 @@ def test_lintian_finds_no_error(package):
 
 
 def test_the_versions_agree(package):
-    project = (pathlib.Path(__file__).resolve().parents[2] / "meson.build").read_text()
+    project = (deb.ROOT / "meson.build").read_text()
     version = re.search(r"^  version: '(.*)',$", project, re.M).group(1)
     assert package.name.startswith(f"daiv-sandbox_{version}_")
 

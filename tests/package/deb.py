@@ -1,0 +1,32 @@
+"""The package: how it is built, what it wants, and what comes after it."""
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def build():
+    """The path of the .deb, made of this checkout."""
+    done = subprocess.run([ROOT / "dev", "package"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"the package does not build:\n{done.stderr[-8000:]}")
+    return pathlib.Path(done.stdout.split()[-1])
+
+
+def dependencies(package):
+    """The names of the packages that PACKAGE wants, of alternatives the first."""
+    field = subprocess.run(["dpkg-deb", "--field", package, "Pre-Depends", "Depends"], stdout=subprocess.PIPE, text=True,
+                           check=True).stdout
+    names = (re.match(r"\s*([a-z0-9.+-]+)", part) for line in field.splitlines() for part in line.partition(":")[2].split(","))
+    return sorted({match.group(1) for match in names if match})
+
+
+def make_newer(package, path):
+    """Writes PACKAGE again, as version 9, to PATH."""
+    tree = path.parent / "newer"
+    subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(re.sub(r"^Version: .*$", "Version: 9", control.read_text(), flags=re.M))
+    subprocess.run(["dpkg-deb", "-Znone", "--build", tree, path], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["rm", "-r", tree], check=True)
