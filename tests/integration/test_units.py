@@ -2,7 +2,6 @@
 import http.client
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import threading
@@ -11,6 +10,7 @@ import time
 import pytest
 
 import daemon as daemons
+import exposures
 import unit_daemon
 from test_restart import settled
 
@@ -203,20 +203,12 @@ def test_systemd_finds_no_fault_in_the_units(checked_units):
     assert (done.returncode, done.stdout.strip()) == (0, "")
 
 
-def exposures():
-    """{unit: score} as docs/operations.md states them."""
-    text = (ROOT / "docs" / "operations.md").read_text()
-    return dict(re.findall(r"^\| `(daiv-sandbox[\w-]*\.service)` \| ([\d.]+) \|", text, re.M))
-
-
 @pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))
 def test_the_exposure_is_what_the_documentation_says(checked_units, unit):
     path = next(path for path in checked_units if path.name == unit)
     done = subprocess.run(["systemd-analyze", "security", "--offline=true", path], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=120)
-    score = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
-    assert score, done.stdout
-    assert exposures()[unit] == score.group(1)
+    assert exposures.score(done.stdout) == exposures.stated()[unit]
 
 
 def test_apparmor_compiles_the_profile():
