@@ -142,6 +142,21 @@ def test_removal_stops_the_sessions_and_keeps_their_files(root, package):
     assert not root.file("/run/daiv-sandbox").exists()
 
 
+def claim(root, uid, directory):
+    """The link by which daemons of a host know that DIRECTORY has the range of uids from UID on."""
+    link = root.file(f"/run/daiv-sandbox-uids/{uid}")
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(directory)
+    return link
+
+
+def test_purge_leaves_the_uids_of_another_daemon(root, package):
+    installed(root, package)
+    others = claim(root, 1879048192, "/srv/another/layers")
+    root.run("dpkg", "--purge", "daiv-sandbox")
+    assert others.is_symlink()
+
+
 @pytest.mark.parametrize("after", ["installation", "use"])
 def test_purge_leaves_nothing(root, package, after):
     installed(root, package)
@@ -149,5 +164,6 @@ def test_purge_leaves_nothing(root, package, after):
         layer = root.file("/var/lib/daiv-sandbox/layers/one")
         layer.mkdir(parents=True)
         shutil.copy("/bin/true", layer / "file")
+        claim(root, 1879048192, "/var/lib/daiv-sandbox/layers")
     root.run("dpkg", "--purge", "daiv-sandbox")
     assert list(traces(root)) == []
