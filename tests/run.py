@@ -214,7 +214,7 @@ def package(_options):
 def vm(options):
     """What needs controllers of cgroups v2, systemd, quota or a reboot, in a guest (tests/vm)."""
     with tempfile.NamedTemporaryFile() as report:
-        command = [PYTHON, ROOT / "tests/vm/guest.py", "--build", options.build, "--json", report.name,
+        command = [PYTHON, ROOT / "tests/vm/guest.py", "--json", report.name,
                    *(["-k", options.k] if options.k else [])]
         try:
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",

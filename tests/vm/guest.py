@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Boots the guest with the programs of a build tree and runs the tests of tests/vm/inside in it.
+"""Boots the guest with the project's package and runs the tests of tests/vm/inside in it.
 
-usage: guest.py --build DIR [--json OUT] [--console FILE] [-k WORDS]
+usage: guest.py [--package DEB] [--json OUT] [--console FILE] [-k EXPRESSION]
 
 The guest is Linux as a process (Debian's user-mode-linux), so it needs no KVM and has what CI's machine has not: all
 its controllers in the hierarchy of cgroups v2, systemd as PID 1, an ext4 with project quota, reboots. --json: a list of
@@ -11,36 +11,41 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT / "tests" / "integration")]
+sys.path[:0] = [str(HERE), str(ROOT / "tests" / "integration"), str(ROOT / "tests" / "package")]
 
+import deb  # noqa: E402
+import exposures  # noqa: E402
 import guest_image  # noqa: E402
 import images  # noqa: E402
 import oci  # noqa: E402
 
 MEMORY = "1536M"
-LIMIT_SECONDS = 900  # a hung guest; a whole run takes two minutes of an idle machine
-PROGRAMS = ["cli/daiv-sandbox", "runtime/daiv-sandbox-broker", "agent/daiv-sandbox-agent", "images/unpack/daiv-sandbox-unpack"]
+LIMIT_SECONDS = 1800  # a hung guest; a whole run takes some minutes of an idle machine
+CONTRACT = ROOT.parent / "shared" / "contract"  # not part of the project
 
 
-def fill_share(share, build, words):
-    """What the guest sees at /share: the tests, the programs, the images, and a place for the result."""
+def fill_share(share, package, words):
+    """What the guest sees at /share: the tests, the package, the images, and a place for the result."""
     shutil.copytree(HERE / "inside", share / "inside", ignore=shutil.ignore_patterns("__pycache__"))
-    for module in ("daemon", "hierarchy", "registry"):  # the client of the API and what it imports
+    for module in ("daemon", "hierarchy", "registry", "exposures"):  # the client of the API and what it imports
         shutil.copy(ROOT / "tests" / "integration" / f"{module}.py", share / "inside")
-    for program in PROGRAMS:
-        (share / "programs" / program).parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["strip", "-o", share / "programs" / program, build / program], check=True)
+    shutil.copy(package, share / "daiv-sandbox.deb")
+    deb.make_newer(package, share / "newer.deb")
     for name, reference in (("busybox", "busybox:latest"), ("debian", "debian:bookworm-slim")):
         oci.save_docker_archive(images.get(name, ROOT / "build" / "images"), share / f"{name}.tar", reference)
-    (share / "options.json").write_text(json.dumps({"k": words}))
+    if CONTRACT.is_dir():
+        shutil.copytree(CONTRACT, share / "contract")
+    (share / "options.json").write_text(json.dumps({"k": words, "exposures": exposures.stated()}))
     os.chmod(share, 0o755)
 
 
@@ -65,19 +70,21 @@ def boot(disk, share, scratch, console):
     return "" if guest.returncode == 0 else f"the guest's kernel ended with {guest.returncode}"
 
 
-def run(build, words, console_file):
-    programs = [build / path for path in PROGRAMS if "agent" not in path]
-    disk = guest_image.get(ROOT / "build" / "vm", programs)
+def run(package, words, console_file):
+    disk = guest_image.get(ROOT / "build" / "vm", deb.dependencies(package))
     with tempfile.TemporaryDirectory(prefix="daiv-guest-", dir="/var/tmp") as directory:
         scratch = pathlib.Path(directory)
         share = scratch / "share"
         share.mkdir()
-        fill_share(share, build, words)
+        fill_share(share, package, words)
         guest_image.make_state_disk(scratch / "state")
+        started = time.monotonic()
         with open(console_file or scratch / "console", "w+b") as console:
             fault = boot(disk, share, scratch, console)
             console.seek(0)
             text = console.read().decode(errors="replace")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"guest: {time.monotonic() - started:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processors with what was before it")
         result = share / "result.json"
         results = json.loads(result.read_text()) if result.exists() else []
     if fault or not results or not any(one["name"] == "guest: ends" for one in results):
@@ -88,12 +95,14 @@ def run(build, words, console_file):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--package", type=pathlib.Path, help="a .deb that was built before")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--console", type=pathlib.Path, help="where the guest's console is written")
-    parser.add_argument("-k", default="", help="only the tests whose name has this")
+    parser.add_argument("-k", default="", help="only the tests whose \"module: name\" has this expression")
     options = parser.parse_args()
-    results = run(options.build.resolve(), options.k, options.console)
+    # Ended from outside, it ends its guest.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    results = run(options.package.resolve() if options.package else deb.build(), options.k, options.console)
     if options.json:
         options.json.write_text(json.dumps(results))
     for one in results:

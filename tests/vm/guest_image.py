@@ -1,6 +1,6 @@
 """The disk of the guest: a Debian with systemd as PID 1 on ext4, made by mmdebstrap and kept in a cache.
 
-Each is one file under a name with a hash of its recipe; a guest writes into a copy-on-write file beside it.
+Each is one file under a name with a hash of its recipe, this module; a guest writes into a copy-on-write file beside it.
 """
 import hashlib
 import json
@@ -17,11 +17,20 @@ DISK_BYTES = 3 << 30  # sparse
 STATE_BYTES = 4 << 30  # sparse; doctor wants 2 GiB free
 
 PACKAGES = ["bash", "ca-certificates", "curl", "kmod", "procps", "python3-minimal", "libpython3-stdlib", "quota",
-            "systemd-sysv", "dbus", "adduser", "iproute2"]
-# What the service meets on a host: nothing of it is needed here.
-MASKED_UNITS = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
-                "getty.target", "console-getty.service", "systemd-timesyncd.service", "systemd-pstore.service",
-                "systemd-udev-settle.service", "e2scrub_reap.service"]
+            "systemd-sysv", "dbus", "adduser", "iproute2", "e2fsprogs", "util-linux"]
+# Of what systemd starts on a host, nothing of this is needed here, and each program that begins takes a part of a second.
+MASKED_UNITS = [
+    "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
+    "systemd-tmpfiles-clean.timer", "getty.target", "console-getty.service", "cryptsetup.target", "integritysetup.target",
+    "veritysetup.target", "remote-fs.target", "dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "proc-sys-fs-binfmt_misc.automount",
+    "systemd-ask-password-console.path", "systemd-ask-password-wall.path", "systemd-initctl.socket", "kmod-static-nodes.service",
+    "modprobe@configfs.service", "modprobe@dm_mod.service", "modprobe@drm.service", "modprobe@efi_pstore.service",
+    "modprobe@fuse.service", "modprobe@loop.service",
+    *(f"systemd-{name}.service" for name in (
+        "binfmt", "firstboot", "journal-flush", "logind", "machine-id-commit", "pcrphase", "pcrphase-sysinit", "pstore", "random-seed",
+        "remount-fs", "repart", "sysusers", "timesyncd", "tmpfiles-setup-dev", "udev-settle", "update-utmp", "update-utmp-runlevel",
+        "user-sessions"))]
 
 # Runs what the share holds and ends the guest, whatever comes of it: the result is a file.
 TEST_UNIT = """\
@@ -44,7 +53,6 @@ WantedBy=default.target
 MOUNT_UNIT = """\
 [Unit]
 DefaultDependencies=no
-After=systemd-remount-fs.service
 Before=local-fs.target
 
 [Service]
@@ -60,21 +68,8 @@ RequiredBy=local-fs.target
 EMERGENCY_UNIT = "[Service]\nExecStart=\nExecStart=/bin/systemctl poweroff -ff\n"
 
 
-def _libraries(programs):
-    """The packages of the shared libraries that PROGRAMS load."""
-    files = set()
-    for program in programs:
-        lines = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-        files |= {os.path.realpath(line.split()[2]) for line in lines if "=> /" in line}
-    # dpkg knows a file by the path that its package was made with, below /usr or not; patterns would take a minute.
-    names = sorted({name for file in files for name in (file, file.removeprefix("/usr"))})
-    owners = subprocess.run(["dpkg-query", "-S", *names], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return sorted({line.split(":")[0] for line in owners.splitlines()})
-
-
 def _recipe(packages):
-    parts = [packages, MASKED_UNITS, TEST_UNIT, MOUNT_UNIT, EMERGENCY_UNIT, DISK_BYTES, sorted(path.name for path in MODULES.iterdir()),
-             platform.machine()]
+    parts = [packages, pathlib.Path(__file__).read_text(), sorted(path.name for path in MODULES.iterdir()), platform.machine()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
@@ -97,10 +92,18 @@ def _configure(root):
     (root / "etc/systemd/system/default.target").symlink_to("/lib/systemd/system/multi-user.target")
     for unit in MASKED_UNITS:
         (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
+    # They run at each boot and at each daemon-reload, and have nothing to say here.
+    generators = root / "etc/systemd/system-generators"
+    generators.mkdir()
+    for generator in (root / "lib/systemd/system-generators").iterdir():
+        (generators / generator.name).symlink_to("/dev/null")
     _write(root, "etc/modules-load.d/guest.conf", "overlay\nveth\nquota_v2\nconfigs\n")
-    _write(root, "etc/machine-id", "")
+    _write(root, "etc/machine-id", hashlib.sha256(b"guest").hexdigest()[:32] + "\n")
     # The journal goes to the console's log with what the tests print.
     _write(root, "etc/systemd/journald.conf.d/guest.conf", "[Journal]\nStorage=volatile\n")
+    # Caches that the first boot would make anew (systemd-update-done.service(8)).
+    for place in ("etc/.updated", "var/.updated"):
+        (root / place).touch()
     for folder in ("share", "var/lib/daiv-sandbox"):
         (root / folder).mkdir()
     modules = root / "lib" / "modules"
@@ -138,9 +141,9 @@ def _build(packages, disk):
         _make_disk(root, disk)
 
 
-def get(cache, programs):
-    """The disk's path, from the directory CACHE, built first where it is missing."""
-    packages = sorted({*PACKAGES, *_libraries(programs)})
+def get(cache, dependencies):
+    """The path of a disk with the packages DEPENDENCIES, from the directory CACHE, built first where it is missing."""
+    packages = sorted({*PACKAGES, *dependencies})
     final = pathlib.Path(cache) / f"guest-{_recipe(packages)}.ext4"
     if not final.exists():
         final.parent.mkdir(parents=True, exist_ok=True)

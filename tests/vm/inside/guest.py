@@ -1,8 +1,7 @@
-"""The service in the guest, as systemd runs it, and how the tests ask it."""
+"""The package's service in the guest, as systemd runs it, and how the tests ask it."""
 import json
 import pathlib
 import re
-import shutil
 import subprocess
 import time
 
@@ -10,28 +9,15 @@ import daemon as daemons
 
 SHARE = pathlib.Path("/share")
 STATE = pathlib.Path("/var/lib/daiv-sandbox")
-CGROUPS = pathlib.Path("/sys/fs/cgroup/daiv-sandbox")
-PROGRAMS = pathlib.Path("/opt/daiv-sandbox")  # laid out as the build tree is
+CGROUPS = pathlib.Path("/sys/fs/cgroup/system.slice/daiv-sandbox-sessions.service/sessions")
 SETTINGS = pathlib.Path("/etc/daiv-sandbox/daiv-sandbox.env")
-UNIT = pathlib.Path("/etc/systemd/system/daiv-sandbox.service")
+KEY = pathlib.Path("/etc/daiv-sandbox/credentials/API_KEY")
+FRONT, BROKER, HOLDER = "daiv-sandbox.service", "daiv-sandbox-broker.service", "daiv-sandbox-sessions.service"
 PORT = 8000
 START_SECONDS = 120
-CLI = f"{PROGRAMS}/cli/daiv-sandbox"
 DEBIAN, BUSYBOX = "debian:bookworm-slim", "busybox:latest"
 MIB = 1 << 20
-
-# Sessions outlive the service: it is restarted alone, and their cgroup is not below its own.
-UNIT_TEXT = f"""\
-[Unit]
-Description=daiv-sandbox
-[Service]
-ExecStart={CLI} serve
-KillMode=process
-Restart=always
-TasksMax=infinity
-[Install]
-WantedBy=multi-user.target
-"""
+MARK = "# of the tests\n"
 
 
 def sh(command, check=True):
@@ -41,16 +27,8 @@ def sh(command, check=True):
     return done.stdout
 
 
-def cli(*arguments):
-    return sh(" ".join([CLI, *arguments]))
-
-
-def configure(**settings):
-    """Writes the settings file; a later start takes it up."""
-    values = {"DAIV_SANDBOX_API_KEY": daemons.KEY, "DAIV_SANDBOX_HOST": "127.0.0.1", "DAIV_SANDBOX_ENVIRONMENT": "local",
-              "DAIV_SANDBOX_PORT": PORT, **settings}
-    SETTINGS.parent.mkdir(exist_ok=True)
-    SETTINGS.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+def apt(*arguments):
+    return sh("DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes " + " ".join(arguments))
 
 
 def wait_for(what, condition, seconds=60):
@@ -71,26 +49,14 @@ def answers():
 
 
 def restart(**settings):
-    configure(**settings)
-    sh("systemctl daemon-reload; systemctl restart daiv-sandbox.service")
-    try:
-        wait_for("the service answers", answers, START_SECONDS)
-    except AssertionError:
-        raise AssertionError(sh("journalctl -u daiv-sandbox.service --no-pager | tail -40")) from None
-
-
-def install():
-    sh("getent passwd daiv-sandbox || useradd --system --user-group --no-create-home --shell /usr/sbin/nologin daiv-sandbox")
-    shutil.copytree(SHARE / "programs", PROGRAMS, dirs_exist_ok=True)
-    UNIT.write_text(UNIT_TEXT)
-    restart()
-    sh("systemctl enable daiv-sandbox.service")
-    for name in ("debian", "busybox"):
-        cli("load", str(SHARE / f"{name}.tar"))
+    """Restarts the front with SETTINGS in place of those of an earlier call."""
+    shipped = SETTINGS.read_text().partition(MARK)[0]
+    SETTINGS.write_text(shipped + (MARK if settings else "") + "".join(f"{name}={value}\n" for name, value in settings.items()))
+    sh(f"systemctl restart {FRONT}")
 
 
 def api(**more):
-    return daemons.Api(PORT, timeout=300, **more)
+    return daemons.Api(PORT, key=KEY.read_text(), timeout=300, **more)
 
 
 def create_raw(image):
@@ -103,6 +69,56 @@ def cgroup(session):
     return next(path for path in CGROUPS.iterdir() if path.name.replace("-", "") == session.replace("-", ""))
 
 
+def processes(session):
+    """Pids, as the guest's root sees them, of the session's processes."""
+    return {int(pid) for file in cgroup(session).rglob("cgroup.procs") for pid in file.read_text().split()}
+
+
+def main_pid(unit):
+    return int(sh(f"systemctl show --property MainPID --value {unit}"))
+
+
 def keyed(path):
     """A flat keyed file of a cgroup as a dictionary."""
     return {key: int(value) for key, value in re.findall(r"^(\S+) (\d+)$", path.read_text(), re.M)}
+
+
+def commands(word):
+    """Pids of the processes of the whole guest with WORD in their command line."""
+    found = set()
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word in file.read_text(errors="replace").split("\0"):
+                found.add(int(file.parent.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+class Session:
+    """A session that is removed at the end, with a client of its own."""
+
+    def __init__(self, image=DEBIAN, **create):
+        self.api = api()
+        self.id = self.api.create(image, **create)
+        self.cgroup = cgroup(self.id)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        api().close(self.id, force=True)
+        assert not self.cgroup.exists(), "the session's cgroup is left"
+
+    def run(self, command, **more):
+        return self.api.run_one(self.id, command, **more)
+
+    def output(self, command):
+        return self.api.output(self.id, command)
+
+
+def leave_process(session):
+    """Starts `sleep 100000` in the background of a session and returns all pids of the session."""
+    assert api().run_one(session, "sleep 100000 >/dev/null 2>&1 &") == ("", 0)
+    wait_for("the process in the background", lambda: commands("100000") & processes(session))
+    return processes(session)

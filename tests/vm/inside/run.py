@@ -2,6 +2,7 @@
 import importlib
 import json
 import pathlib
+import re
 import sys
 import time
 import traceback
@@ -12,8 +13,11 @@ import guest  # noqa: E402
 
 RESULT = guest.SHARE / "result.json"
 STATE = pathlib.Path("/var/lib/guest-tests.json")  # what a boot leaves to the next
-# The modules of each boot, in order; the first test of the second boot looks at what the first left.
-BOOTS = [["test_service", "test_limits", "test_disk", "test_before_reboot"], ["test_reboot"]]
+# The modules of each boot, in order: each finds what the ones before it left.
+BOOTS = [["test_newcomer", "test_service", "test_limits", "test_disk", "test_contract", "test_before_reboot"],
+         ["test_reboot", "test_removal"]]
+# By all that follow: they always run.
+NEEDED = {"test_the_package_installs_and_runs", "test_images_are_loaded_from_archives", "test_a_session_runs_when_the_host_goes_down"}
 
 
 def report(results, name, outcome, text):
@@ -22,19 +26,26 @@ def report(results, name, outcome, text):
     RESULT.with_suffix(".new").replace(RESULT)
 
 
+def journal(since):
+    return guest.sh(f"journalctl -u 'daiv-sandbox*' --since=@{since:.0f} -n 40 --no-pager -o cat", check=False)
+
+
 def run_module(name, words, state, results):
+    """Runs the tests of a module; one that fails and that others need ends the run."""
     module = importlib.import_module(name)
     for test in [value for key, value in vars(module).items() if key.startswith("test_")]:
-        if words and words not in test.__name__:
+        if not re.search(words, f"{name}: {test.__name__}") and test.__name__ not in NEEDED:
             continue
-        started = time.monotonic()
+        started = time.time()
         try:
             test(state)
             outcome, text = "passed", ""
         except Exception:
-            outcome, text = "failed", traceback.format_exc() + guest.sh("journalctl -u daiv-sandbox -n 20 --no-pager -o cat", check=False)
-        print(f"{outcome} {name}: {test.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+            outcome, text = "failed", traceback.format_exc() + journal(started)
+        print(f"{outcome} {name}: {test.__name__} ({time.time() - started:.1f} s)", flush=True)
         report(results, f"{name.removeprefix('test_')}: {test.__name__}", outcome, text)
+        if outcome == "failed" and test.__name__ in NEEDED:
+            raise RuntimeError(f"without {test.__name__} the rest says nothing")
 
 
 def main():
@@ -42,9 +53,7 @@ def main():
     results = json.loads(RESULT.read_text()) if RESULT.exists() else []
     words = json.loads((guest.SHARE / "options.json").read_text())["k"]
     try:
-        if state["boot"] == 0:
-            guest.install()
-        guest.wait_for("the service answers", guest.answers, guest.START_SECONDS)
+        print(f"boot {state['boot']}: tests begin {pathlib.Path('/proc/uptime').read_text().split()[0]} s after it", flush=True)
         for name in BOOTS[state["boot"]]:
             run_module(name, words, state, results)
     except Exception:

@@ -7,4 +7,3 @@ def test_a_session_runs_when_the_host_goes_down(state):
     state["memory"] = 100 * guest.MIB
     state["session"] = api.create(guest.BUSYBOX, memory_bytes=state["memory"], environment={"WORD": "environment"})
     assert api.run_one(state["session"], "echo written before > kept; sleep 1000 >/dev/null 2>&1 &")[1] == 0
-    guest.sh("sync")
