@@ -42,13 +42,14 @@ Answer expect(runtime::Reply reply) {
 images::LayerBackend::Unpacked BrokerLayers::unpack(const std::string& name,
                                                     const std::string& expected_diff_id,
                                                     const os::UniqueFd& input,
-                                                    const std::vector<std::string>& parents) {
+                                                    const Parents& parents) {
   runtime::UnpackLayer request;
   request.layer = name;
   request.expected_diff_id = expected_diff_id;
   request.max_unpacked_bytes = limits_.max_unpacked_bytes;
   request.max_entries = limits_.max_entries;
-  request.parents = parents;
+  if (parents) request.parents = *parents;
+  request.above_others = !parents || !parents->empty();
   runtime::Unpacked unpacked = expect<runtime::Unpacked>(broker_.call(request, {input.get()}));
   using State = Unpacked::State;
   return {unpacked.needs_parents ? State::needs_parents : State::whole, std::move(unpacked.diff_id),

@@ -12,7 +12,8 @@
 namespace daiv::images {
 
 // A layer as stored: once for its content, whatever lies below it in an image, but for one that
-// links to files of the layers below: that is stored once for each stack.
+// links to files of the layers below or takes the state of directories from them: that is stored
+// once for each stack.
 struct LayerRecord {
   std::string diff_id;  // its key: the diffID, or the chainID where it depends on what lies below
   std::string name;     // of its directory; empty for a layer without entries, which has none

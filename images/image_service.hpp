@@ -68,20 +68,23 @@ public:
   struct Unpacked {
     enum class State {
       whole,
-      needs_parents,  // it links to files of the layers below: to be unpacked again with `parents`
+      needs_parents,  // what lies below it matters: to be unpacked again with `parents`
     } state = State::whole;
     std::string diff_id;
     std::uint64_t unpacked_bytes = 0;
     std::uint64_t entries = 0;
     bool hides_below = false;  // an opaque whiteout at its root: nothing of what lies below shows
   };
+  // The layers below one, bottom first; empty where those are not there yet.
+  using Parents = std::optional<std::vector<std::string>>;
   virtual ~LayerBackend() = default;
   // Unpacks what `input` (read end of a pipe) gives into a new layer called `name`; blocks until it
-  // ended. Where it links to files that it does not have itself they are copied from `parents`, the
-  // layers below it, bottom first; without any it is `needs_parents`, and then, as after an
-  // ImageError{invalid_image | no_space | internal}, no layer of that name exists.
+  // ended. From `parents` it takes files that it links to and does not have itself, and what the
+  // directories are like that it has no entry for; where they are not there it is `needs_parents`,
+  // and then, as after an ImageError{invalid_image | no_space | internal}, no layer of that name
+  // exists.
   virtual Unpacked unpack(const std::string& name, const std::string& expected_diff_id,
-                          const os::UniqueFd& input, const std::vector<std::string>& parents) = 0;
+                          const os::UniqueFd& input, const Parents& parents) = 0;
   virtual void remove(const std::vector<std::string>& names) = 0;
   virtual std::vector<std::string> list() = 0;
   // What docker-credential-<helper> get prints for `server`; throws ImageError{denied}.

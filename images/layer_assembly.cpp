@@ -88,7 +88,9 @@ void LayerAssembly::Work::obtain_independent(const std::stop_token& stop) {
   const auto work = [&] {
     for (std::size_t i = next++; i < task_.layers.size() && !all.stop_requested(); i = next++) {
       try {
-        if (obtain(i, nullptr, all.get_token())) continue;
+        // Below the first one there is nothing to wait for.
+        const auto stack = i == 0 ? stack_below(0) : std::nullopt;
+        if (obtain(i, stack ? &*stack : nullptr, all.get_token())) continue;
         const std::lock_guard lock(mutex_);
         dependent_.insert(i);
       } catch (...) {
@@ -111,12 +113,12 @@ void LayerAssembly::Work::obtain_independent(const std::stop_token& stop) {
 
 // What lies below a layer of the image, all of it obtained. Empty where a prune took some.
 std::optional<LayerStack> LayerAssembly::Work::stack_below(std::size_t index) const {
-  LayerStack stack{task_.image.chain_ids[index], {}};
+  LayerStack stack{task_.image.chain_ids[index], std::vector<std::string>{}};
   for (std::size_t i = 0; i < index; ++i) {
     const auto below = find(i);
     if (!below) return std::nullopt;
-    if (below->hides_below) stack.parents.clear();
-    if (!below->name.empty()) stack.parents.push_back(below->name);
+    if (below->hides_below) stack.parents->clear();
+    if (!below->name.empty()) stack.parents->push_back(below->name);
   }
   return stack;
 }

@@ -97,7 +97,7 @@ LayerStore::LayerStore(ImageDatabase& database, LayerBackend& backend, std::stri
 
 std::optional<LayerRecord> LayerStore::obtain(const WantedLayer& wanted,
                                               const std::stop_token& stop) {
-  return find_or_make({wanted.diff_id.string(), {}}, wanted, stop);
+  return find_or_make({wanted.diff_id.string(), std::nullopt}, wanted, stop);
 }
 
 LayerRecord LayerStore::obtain_on(const LayerStack& stack, const WantedLayer& wanted,

@@ -24,8 +24,8 @@ struct WantedLayer {
 
 // Where a layer that depends on those below it lies in an image.
 struct LayerStack {
-  std::string chain_id;              // of the layer with all below it
-  std::vector<std::string> parents;  // names of the directories below, bottom first
+  std::string chain_id;           // of the layer with all below it
+  LayerBackend::Parents parents;  // names of the directories below
 };
 
 // Gets layers unpacked, each once: for all threads of this process and all processes on the state
@@ -38,7 +38,8 @@ public:
   // The record of the layer, which is unpacked first where it is missing: bytes flow from the
   // source through a pipe into the unpacker. Throws ImageError, with the source's failure before
   // what the unpacker made of it; then nothing of the layer is left.
-  // Empty where it links to files of the layers below it.
+  // Empty where what lies below it matters: it links to files of those layers, or has directories
+  // without an entry of their own.
   std::optional<LayerRecord> obtain(const WantedLayer& wanted, const std::stop_token& stop);
   // The same for such a layer; its record is kept under the chainID.
   LayerRecord obtain_on(const LayerStack& stack, const WantedLayer& wanted,

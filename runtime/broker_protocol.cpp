@@ -70,6 +70,7 @@ void write(wire::Writer& out, const AdoptSandbox& request) {
 void write(wire::Writer& out, const UnpackLayer& request) {
   out.text(request.layer).text(request.expected_diff_id);
   out.u64(request.max_unpacked_bytes).u64(request.max_entries).texts(request.parents);
+  out.boolean(request.above_others);
 }
 void write(wire::Writer& out, const RemoveLayers& request) { out.texts(request.layers); }
 void write(wire::Writer&, const ListLayers&) {}
@@ -113,6 +114,7 @@ UnpackLayer read_unpack(wire::Reader& in) {
   request.max_unpacked_bytes = in.u64();
   request.max_entries = in.u64();
   request.parents = read_layers(in, max_layers);
+  request.above_others = in.boolean();
   return request;
 }
 

@@ -92,8 +92,10 @@ struct UnpackLayer {
   std::string expected_diff_id;  // "sha256:…"; empty: whatever comes out
   std::uint64_t max_unpacked_bytes = 0;
   std::uint64_t max_entries = 0;
-  // Layers below it, bottom first, whose files its hard links may name: they are copied into it.
+  // Layers below it, bottom first: its hard links may name their files, which are copied into it,
+  // and directories without an entry of their own are what they are there.
   std::vector<std::string> parents = {};
+  bool above_others = false;  // there are layers below, given or not
 };
 
 struct RemoveLayers {
@@ -155,7 +157,7 @@ struct Unpacked {
   std::uint64_t unpacked_bytes = 0;
   std::uint64_t entries = 0;
   bool hides_below = false;    // an opaque whiteout at its root
-  bool needs_parents = false;  // it links to files that it does not have: no layer was made
+  bool needs_parents = false;  // what lies below it matters and was not given: no layer was made
 };
 
 struct Layers {

@@ -111,7 +111,7 @@ Answer LayerStore::unpack(const UnpackLayer& request, const os::UniqueFd& input)
         os::open_at(layers_, temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     os::crash_point("broker.unpack.begin");
     const UnpackJob job{program_, ranges_.storage_base(), request.max_unpacked_bytes,
-                        request.max_entries};
+                        request.max_entries, request.above_others};
     const os::UniqueFd parents = mount_parents(layers_, request.parents);
     Answer answer = take_in(request, temporary, run_unpacker(job, input, directory, parents));
     move_to_trash(layers_, temporary, trash_);

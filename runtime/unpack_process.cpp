@@ -28,6 +28,7 @@ std::string run_unpacker(const UnpackJob& job, const os::UniqueFd& input,
   program.namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWPID;
   program.user_namespace = os::IdExtent{0, job.storage_base, range_size};
   program.descriptors = {nullptr, nullptr, nullptr, &input, &result.write_end, &directory};
+  if (job.above_others) program.arguments.emplace_back("--above-others");
   if (parents) {
     program.arguments.emplace_back("--parents");
     program.descriptors.push_back(&parents);

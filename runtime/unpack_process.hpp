@@ -12,6 +12,7 @@ struct UnpackJob {
   std::uint32_t storage_base;  // the namespace's ids 0 to 65,535 are the host's from here on
   std::uint64_t max_bytes;
   std::uint64_t max_entries;
+  bool above_others;  // there are layers below it, given or not
 };
 
 // Runs the unpacker as root of a user namespace over the storage range, with mount, network, ipc

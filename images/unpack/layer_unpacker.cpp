@@ -11,7 +11,6 @@
 
 #include "images/unpack/block_ring.hpp"
 #include "images/unpack/decompressor.hpp"
-#include "images/unpack/layer_writer.hpp"
 #include "images/unpack/pipe_source.hpp"
 #include "images/unpack/tar_reader.hpp"
 #include "os/error.hpp"
@@ -146,7 +145,7 @@ void LayerUnpacker::Impl::write(LayerWriter& writer, const Limits& limits) {
 void LayerUnpacker::Impl::run(const os::UniqueFd& input, const Place& place, const Limits& limits,
                               Result& result) {
   PipeSource source(input);
-  LayerWriter writer(place.root, place.parents);
+  LayerWriter writer(place);
   std::exception_ptr error;
   {
     // Joined at the end of the block; a failure of the writer wakes both first.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "images/unpack/layer_writer.hpp"
 #include "images/unpack/unpack_error.hpp"
 #include "os/unique_fd.hpp"
 
@@ -22,12 +23,6 @@ struct Result {
   std::uint64_t unpacked_bytes = 0;
   std::uint64_t entries = 0;
   bool hides_below = false;  // an opaque whiteout at the layer's root
-};
-
-// Where a layer is written, and what lies below it.
-struct Place {
-  const os::UniqueFd& root;     // an empty directory
-  const os::UniqueFd& parents;  // the layers below as one tree, read only; empty: not given
 };
 
 // The record of a result on the wire (wire/codec.hpp): u8 status, text message, text diffID, u64

@@ -79,8 +79,7 @@ void replace_root(const os::UniqueFd& root, const std::string& target) {
 
 }  // namespace
 
-LayerWriter::LayerWriter(const os::UniqueFd& root, const os::UniqueFd& parents)
-    : root_(root), tree_(root), parents_(parents) {}
+LayerWriter::LayerWriter(const Place& place) : place_(place), tree_(place.root) {}
 
 void LayerWriter::add(const TarEntry& entry, EntryData& data) {
   ++entries_;
@@ -133,7 +132,7 @@ void LayerWriter::add_checked(const TarEntry& entry, EntryData& data) {
 void LayerWriter::add_root(const TarEntry& entry) {
   // A root that is a symlink would move the whole layer (CVE-2021-29136).
   if (entry.type == EntryType::symlink && !os::defence_is_on(os::Defence::root_entry))
-    return replace_root(root_, entry.link);
+    return replace_root(place_.root, entry.link);
   if (entry.type != EntryType::directory) throw_corrupt("the layer's root is not a directory");
   describe(*tree_.find(""), entry);
 }
@@ -257,7 +256,7 @@ bool LayerWriter::link(const WaitingLink& wanted, Existing existing) {
 
 void LayerWriter::finish_link(const WaitingLink& wanted) {
   if (link(wanted, Existing::keep)) return;
-  if (!parents_) {
+  if (!place_.parents) {
     throw UnpackError(Status::needs_parents, fmt::format("a hard link to {}, which is not here",
                                                          printable(wanted.target.string())));
   }
@@ -268,13 +267,25 @@ void LayerWriter::finish_link(const WaitingLink& wanted) {
 }
 
 EntryPath LayerWriter::take_from_parents(const EntryPath& target) {
-  ParentsFile source = open_parents_file(parents_, target);
+  ParentsFile source = open_parents_file(place_.parents, target);
   const auto parent = tree_.enter(source.path.parent);
   // What this layer has of that name hides the file, a whiteout too.
   if (!os::stat_at(parent.fd, source.path.name)) {
     bytes_ += copy_file(source.file, create_file(parent, source.path.name, S_IRUSR | S_IWUSR));
   }
   return std::move(source.path);
+}
+
+// What Docker makes root's, 0755, and containerd leaves as it is below (image-spec issue 737):
+// else a layer with tmp/file alone would take everybody's right to write in /tmp away.
+void LayerWriter::describe_implied() {
+  if (place_.parents) return describe_by_parents(place_.parents, tree_);
+  if (!place_.above_others || hides_below()) return;
+  tree_.for_each_implicit([](const std::string& path, const DirectoryState& state) {
+    if (path.empty() || state.opaque) return;
+    throw UnpackError(Status::needs_parents,
+                      fmt::format("{} has no entry of its own", printable(path)));
+  });
 }
 
 void LayerWriter::finish() {
@@ -289,7 +300,7 @@ void LayerWriter::finish() {
     }
   }
   try {
-    if (parents_) describe_by_parents(parents_, tree_);
+    describe_implied();
     tree_.apply_states();
   } catch (const os::Error& error) {
     throw UnpackError(status_of(error.error_number()), error.what());

@@ -12,21 +12,28 @@
 
 namespace daiv::images::unpack {
 
+// Where a layer is written, and what lies below it.
+struct Place {
+  const os::UniqueFd& root;     // an empty directory
+  const os::UniqueFd& parents;  // the layers below as one tree, read only; empty: not given
+  bool above_others = false;    // there are layers below; that matters where they are not given
+};
+
 // Writes the entries of one layer below its directory, as overlayfs wants a lower layer (OCI image
 // spec, layer.md):
 // - of several entries with one name the last one counts; a whiteout never takes away what its own
 // layer brings;
-// - parents without an entry are root's, 0755; directories get their times last;
+// - a directory that only its contents imply is what it is in the layers below, as an overlay shows
+// the upper one of two; where they have none, root's, 0755; directories get their times last;
 // - a hard link may come before its target; where no entry is its target, the file is copied from
-// the layers below, and without these the layer is Status::needs_parents: in an overlay, files of
-// two layers cannot be one inode;
+// the layers below, since in an overlay files of two layers cannot be one inode;
+// - what needs the layers below where they are not given makes the layer Status::needs_parents;
 // - devices and sockets are passed over.
 // One thread. Everything throws UnpackError with the entry's name in its text.
 class LayerWriter {
 public:
-  // Keeps references to `root`, an empty directory, and `parents`, the layers below as one tree or
-  // empty. Needs umask 0.
-  LayerWriter(const os::UniqueFd& root, const os::UniqueFd& parents);
+  // Keeps references to what is in `place`. Needs umask 0.
+  explicit LayerWriter(const Place& place);
 
   void add(const TarEntry& entry, EntryData& data);
   // Makes what had to wait for the end of the tar.
@@ -60,10 +67,10 @@ private:
   bool link(const WaitingLink& link, Existing existing);
   void finish_link(const WaitingLink& link);
   EntryPath take_from_parents(const EntryPath& target);
+  void describe_implied();
 
-  const os::UniqueFd& root_;
+  Place place_;
   LayerTree tree_;
-  const os::UniqueFd& parents_;
   std::vector<WaitingLink> waiting_;
   std::uint64_t entries_ = 0;
   std::uint64_t bytes_ = 0;

@@ -15,8 +15,8 @@
 //   fd 4  write end of a pipe: gets the result record (layer_unpacker.hpp)
 //   fd 5  the layer's directory, empty
 //   fd 6  with --parents: the layers below it as one tree, the root of a detached read-only mount
-// Arguments: --max-bytes=N --max-entries=N, 0 or left out: none; --parents. Exit status 0 if and
-// only if the record was written.
+// Arguments: --max-bytes=N --max-entries=N, 0 or left out: none; --parents; --above-others: there
+// are layers below it, given or not. Exit status 0 if and only if the record was written.
 
 namespace {
 
@@ -36,6 +36,7 @@ bool read_limit(std::string_view argument, std::string_view name, std::uint64_t&
 struct Options {
   Limits limits;
   bool has_parents = false;
+  bool above_others = false;
 };
 
 bool read_arguments(std::span<char*> arguments, Options& options) {
@@ -43,6 +44,8 @@ bool read_arguments(std::span<char*> arguments, Options& options) {
   for (const std::string_view argument : arguments) {
     if (argument == "--parents") {
       options.has_parents = true;
+    } else if (argument == "--above-others") {
+      options.above_others = true;
     } else if (!read_limit(argument, "--max-bytes=", limits.max_bytes) &&
                !read_limit(argument, "--max-entries=", limits.max_entries)) {
       return false;
@@ -65,7 +68,7 @@ Result unpack(std::span<char*> arguments, const os::UniqueFd& input, const os::U
     const os::UniqueFd parents(options.has_parents ? parents_descriptor : -1);
     LayerUnpacker unpacker;
     confine(input, result, layer, parents);
-    return unpacker.run(input, {layer, parents}, options.limits);
+    return unpacker.run(input, {layer, parents, options.above_others}, options.limits);
   } catch (const std::exception& error) {
     return failed(error.what());
   }

@@ -59,7 +59,7 @@ class PointTrial(Trial):
     def prepare(self):
         if self.operation in ("pull", "prune"):
             number = next(numbers)
-            layer = Layer.of(entry("opt/point", f"{self.point} {number}"))
+            layer = Layer.of(entry("opt"), entry("opt/point", f"{self.point} {number}"))
             # A name of its own: a pull that a crash cut short leaves what had the name before.
             self.image = self.push(images.busybox(None, layer), f"crash-point-{number}")
             if self.operation == "prune":

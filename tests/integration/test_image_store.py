@@ -56,7 +56,7 @@ def test_below_the_watermark_nothing_goes(own_daemon, push):
 @pytest.mark.parametrize("keep, fetches", [("true", 1), ("false", 2)])
 def test_blobs_are_kept_where_the_setting_says_so(own_daemon, keep, fetches):
     daemon = own_daemon(DAIV_SANDBOX_KEEP_BLOBS=keep)
-    image = images.busybox(None, oci.Layer.of(oci.entry("opt/noise", os.urandom(3_000_000))))
+    image = images.busybox(None, oci.Layer.of(oci.entry("opt"), oci.entry("opt/noise", os.urandom(3_000_000))))
     with FakeRegistry(image) as registry:
         for _ in range(2):
             api = daemon.api()

@@ -68,6 +68,13 @@ def test_hardlink_and_its_target_in_a_lower_layer_are_one_inode(look):
     assert first == second == third and first.endswith(" 3 4755 5") and folder == "711"
 
 
+def test_a_folder_without_an_entry_of_its_own_is_what_it_is_below(look):
+    """As containerd has it; else whoever adds a file takes everybody's right to write beside it away."""
+    image = base(Layer.of(entry("srv", mode=0o1777), entry("opt"), entry("opt/own", mode=0o710, uid=5, gid=6)),
+                 Layer.of(entry("between/x", "x")), Layer.of(entry("srv/x", "x"), entry("opt/own/y", "y"), entry("new/z", "z")))
+    assert look(image, "stat -c '%a %u %g' /srv /opt/own /new; echo w > /srv/w && cat /srv/w") == "1777 0 0\n710 5 6\n755 0 0\nw\n"
+
+
 def test_hardlink_below_two_layers_where_a_whiteout_took_its_target_is_refused(refused):
     status, detail = refused(base(Layer.of(entry("opt/a", "1")), Layer.of(entry("opt/.wh.a", "")),
                                   Layer.of(hardlink("opt/link", "opt/a"))))

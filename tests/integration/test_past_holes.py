@@ -358,7 +358,7 @@ def test_cve_2020_15157_no_foreign_url_is_followed(api):
 @pytest.mark.parametrize("defence", [None, "bound_credentials"])
 def test_cve_2020_15157_no_token_follows_to_another_host(against, defence):
     """The vehicle works: the redirect is followed, only without the token."""
-    image = images.busybox(None, Layer.of(entry("opt/redirected", "yes")))
+    image = images.busybox(None, Layer.of(entry("opt"), entry("opt/redirected", "yes")))
     blob = image.layers[-1].stored
     with FakeRegistry(image, token=lambda _: (200, {"token": "secret"})) as registry, Attacker(blob) as attacker:
         redirect(registry, blob, attacker, token_challenge(registry))
@@ -369,7 +369,7 @@ def test_cve_2020_15157_no_token_follows_to_another_host(against, defence):
 @pytest.mark.parametrize("defence", [None, "bound_credentials"])
 def test_cve_2020_15157_no_password_for_another_hosts_challenge(against, tmp_path, defence):
     """The other host asks for a password, and the registry's is at hand."""
-    image = images.busybox(None, Layer.of(entry("opt/challenged", "yes")))
+    image = images.busybox(None, Layer.of(entry("opt"), entry("opt/challenged", "yes")))
     blob = image.layers[-1].stored
     with FakeRegistry(image) as registry, Attacker(blob, 'Basic realm="x"') as attacker:
         redirect(registry, blob, attacker)

@@ -14,7 +14,7 @@ from fake_registry import CUT, FakeRegistry, basic
 
 def unique_image(size=300_000):
     """An image that no other test has pulled, with one incompressible layer that is worth cutting."""
-    return images.busybox(None, oci.Layer.of(oci.entry("opt/noise", os.urandom(size))))
+    return images.busybox(None, oci.Layer.of(oci.entry("opt"), oci.entry("opt/noise", os.urandom(size))))
 
 
 def pull(api, reference):

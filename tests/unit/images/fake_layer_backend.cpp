@@ -58,15 +58,16 @@ FakeLayerBackend::FakeLayerBackend(std::string dir) : dir_(std::move(dir)) {
 images::LayerBackend::Unpacked FakeLayerBackend::unpack(const std::string& name,
                                                         const std::string& expected_diff_id,
                                                         const os::UniqueFd& input,
-                                                        const std::vector<std::string>& parents) {
+                                                        const Parents& parents) {
   ++unpacks_;
   const std::string temporary = ".tmp-" + name;
   if (::mkdir(path(temporary).c_str(), 0700) != 0) os::throw_errno("mkdir", temporary);
   images::unpack::Result result;
   {
     const os::UniqueFd layer = open_directory(path(temporary));
-    const os::UniqueFd below = open_parents(parents);
-    UnpackProcess process(input, layer, {}, UnpackProcess::Namespaces::own, below);
+    const os::UniqueFd below = open_parents(parents.value_or(std::vector<std::string>{}));
+    UnpackProcess process(input, layer, {}, UnpackProcess::Namespaces::own, below,
+                          !parents || !parents->empty());
     if (kill_next_.exchange(false)) process.kill();
     result = process.wait();
   }
@@ -76,7 +77,7 @@ images::LayerBackend::Unpacked FakeLayerBackend::unpack(const std::string& name,
             result.hides_below};
   }
   os::remove_tree_at(open_directory(dir_), temporary);
-  if (result.status == images::unpack::Status::needs_parents && parents.empty())
+  if (result.status == images::unpack::Status::needs_parents && (!parents || parents->empty()))
     return {Unpacked::State::needs_parents, result.diff_id};
   if (result.status == images::unpack::Status::ok)
     throw ImageError(ImageFailure::invalid_image, "wrong diffID");

@@ -15,7 +15,7 @@ public:
   explicit FakeLayerBackend(std::string dir);
 
   Unpacked unpack(const std::string& name, const std::string& expected_diff_id,
-                  const os::UniqueFd& input, const std::vector<std::string>& parents) override;
+                  const os::UniqueFd& input, const Parents& parents) override;
   void remove(const std::vector<std::string>& names) override;
   std::vector<std::string> list() override;
   std::string credential(const std::string& helper, const std::string& server) override;

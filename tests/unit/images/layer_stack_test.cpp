@@ -64,6 +64,25 @@ TEST_F(LayerStack, HardLinkIntoTheLayerBelowIsOneInodeWithItsTarget) {
   EXPECT_EQ(0711U, status(image, 1, "opt").st_mode & 07777U) << "a directory made for the target";
 }
 
+TEST_F(LayerStack, DirectoryWithoutAnEntryIsWhatItIsBelow) {
+  const std::string lower = TarBuilder().directory("tmp", 01777).directory("own", 0710).take();
+  const std::string upper = TarBuilder().file("tmp/x").file("own/x").file("new/x").take();
+  const Image image = load(docker_archive("implied:1", {lower, upper})).front();
+  EXPECT_EQ(01777U, status(image, 1, "tmp").st_mode & 07777U);
+  EXPECT_EQ(0710U, status(image, 1, "own").st_mode & 07777U);
+  EXPECT_EQ(0755U, status(image, 1, "new").st_mode & 07777U);
+  EXPECT_EQ(3, backend_.unpacks());
+}
+
+TEST_F(LayerStack, DirectoryWithoutAnEntryWithNothingBelowIsUnpackedOnce) {
+  const Image image =
+      load(docker_archive("implied:1", {TarBuilder().file("tmp/x").take()})).front();
+  EXPECT_EQ(0755U, status(image, 0, "tmp").st_mode & 07777U);
+  const std::string hiding = TarBuilder().file(".wh..wh..opq").file("a/b").take();
+  load(docker_archive("hiding:1", {TarBuilder().directory("a", 0700).take(), hiding}));
+  EXPECT_EQ(3, backend_.unpacks());
+}
+
 TEST_F(LayerStack, LayerThatDependsOnOthersIsKeptForItsStack) {
   const std::string upper = TarBuilder().hard_link("link", "file").take();
   const Image one = load(docker_archive("one:1", {layer_tar("file", "1"), upper})).front();

@@ -26,7 +26,7 @@ struct Start {
   int mapped;              // read end
   const char* program;
   int namespaces;
-  std::array<char*, 5> arguments;
+  std::array<char*, 6> arguments;
 };
 
 // In a child of a process with threads: nothing but system calls.
@@ -57,7 +57,7 @@ struct Start {
 
 UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
                              images::unpack::Limits limits, Namespaces namespaces,
-                             const os::UniqueFd& parents) {
+                             const os::UniqueFd& parents, bool above_others) {
   os::set_owner(layer, storage_uid_base, storage_uid_base);
   const char* program = std::getenv("DAIV_UNPACK_PROGRAM");
   if (program == nullptr) throw os::Error(ENOENT, "getenv", "DAIV_UNPACK_PROGRAM");
@@ -71,13 +71,17 @@ UnpackProcess::UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& laye
                         ? 0
                         : CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC;
   std::string with_parents = "--parents";
+  std::string with_others = "--above-others";
+  std::array<char*, 6> arguments{name.data(), bytes.data(), entries.data()};
+  std::size_t count = 3;
+  if (parents) arguments.at(count++) = with_parents.data();
+  if (above_others) arguments.at(count++) = with_others.data();
   const Start plan{{input.get(), result.write_end.get(), layer.get(), parents ? parents.get() : -1},
                    unshared.write_end.get(),
                    mapped.read_end.get(),
                    program,
                    flags,
-                   {name.data(), bytes.data(), entries.data(),
-                    parents ? with_parents.data() : nullptr, nullptr}};
+                   arguments};
   pid_ = os::check(::fork(), "fork", "unpacker");
   if (pid_ == 0) start(plan);
   unshared.write_end.reset();

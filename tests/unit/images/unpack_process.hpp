@@ -20,10 +20,11 @@ public:
   // DAIV_UNPACK_PROGRAM.
   // `none` starts it in the test's own namespaces, which it has to refuse.
   enum class Namespaces : std::uint8_t { own, none };
-  // `parents`: the root of a detached mount, where the layer may link to what lies below it.
+  // `parents`: the root of a detached mount, where the layer may link to what lies below it;
+  // `above_others`: something does, given or not.
   UnpackProcess(const os::UniqueFd& input, const os::UniqueFd& layer,
                 images::unpack::Limits limits = {}, Namespaces namespaces = Namespaces::own,
-                const os::UniqueFd& parents = {});
+                const os::UniqueFd& parents = {}, bool above_others = false);
   ~UnpackProcess();
   UnpackProcess(const UnpackProcess&) = delete;
   UnpackProcess& operator=(const UnpackProcess&) = delete;

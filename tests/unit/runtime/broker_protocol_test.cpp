@@ -35,7 +35,7 @@ std::vector<Request> all_requests() {
           RemoveSandbox{session},
           ListSandboxes{},
           AdoptSandbox{session, 8080},
-          UnpackLayer{"aaaaaa", digest, 5, 6, {"aaaaab", "aaaaac"}},
+          UnpackLayer{"aaaaaa", digest, 5, 6, {"aaaaab", "aaaaac"}, true},
           RemoveLayers{{"aaaaaa"}},
           ListLayers{},
           RunCredentialHelper{"ecr-login", "https://registry.example"},
