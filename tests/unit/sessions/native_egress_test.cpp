@@ -29,7 +29,9 @@ public:
   [[nodiscard]] bool serves(const std::string& session) const override {
     return served.contains(session);
   }
-  [[nodiscard]] agent::Trust trust() const override { return {"certificate", "01234567", "roots"}; }
+  [[nodiscard]] agent::Trust trust() const override {
+    return {"certificate", "01234567", "roots", {}};
+  }
 
   std::map<std::string, EgressPolicy> served;
 };
