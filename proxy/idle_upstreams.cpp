@@ -21,12 +21,14 @@ void IdleUpstreams::keep(Upstream upstream) {
 }
 
 std::optional<Upstream> IdleUpstreams::take(const std::function<bool(const Upstream&)>& fits) {
-  std::erase_if(idle_, [](const Upstream& known) { return known.channel->is_stale(); });
-  const auto found = std::ranges::find_if(idle_, fits);
-  if (found == idle_.end()) return std::nullopt;
-  std::optional<Upstream> taken(std::move(*found));
-  idle_.erase(found);
-  return taken;
+  for (auto found = idle_.begin();; found = idle_.erase(found)) {
+    found = std::find_if(found, idle_.end(), fits);
+    if (found == idle_.end()) return std::nullopt;
+    if (found->channel->is_stale()) continue;
+    std::optional<Upstream> taken(std::move(*found));
+    idle_.erase(found);
+    return taken;
+  }
 }
 
 void IdleUpstreams::expire(steady_clock::time_point now) {
