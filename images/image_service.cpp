@@ -201,7 +201,7 @@ std::vector<Image> ImageService::Impl::carry_out(const ImageTask& task,
     notify(observer, {"", Stage::done, 0, 0});
     return images;
   }
-  throw ImageError(ImageFailure::internal,
+  throw ImageError(ImageFailure::cancelled,
                    "layers of the image are removed as fast as they are pulled");
 }
 

@@ -83,7 +83,15 @@ TEST_F(Prune, NeverTakesLayersFromUnderACallerThatPulls) {
     }
   });
   for (int round = 0; round < 200 && (round < 20 || removed < 5); ++round) {
-    const auto images = load(archive);
+    std::vector<Image> images;
+    try {
+      images = load(archive);
+    } catch (const ImageError& error) {
+      // Pruning without a pause may win every one of its tries: a plain refusal, nothing half
+      // there.
+      ASSERT_EQ(ImageFailure::cancelled, error.failure()) << error.what();
+      continue;
+    }
     ASSERT_EQ(1U, images.size());
     ASSERT_EQ("2", content(images[0], 1, "b")) << "round " << round;
   }
