@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "cli/control_protocol.hpp"
@@ -32,6 +33,13 @@ Settings with_files(Settings settings, CaFiles files) {
   return settings;
 }
 
+void make_parent_of(const std::string& path) {
+  const auto parent = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  if (error) throw os::Error(error.value(), "mkdir", parent.string());
+}
+
 void write_new(const std::string& path, const std::string& text, mode_t mode) {
   const os::UniqueFd file = os::open_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, key_mode);
   os::write_full(file, text);
@@ -45,6 +53,8 @@ int ca_init(const Settings& settings, CaFiles files) {
   const Settings named = with_files(settings, std::move(files));
   const proxy::PemPair pair =
       proxy::create_ca(common_name, std::chrono::system_clock::now(), lifetime);
+  for (const auto& path : {named.egress_ca_key_file, named.egress_ca_cert_file})
+    make_parent_of(path);
   write_new(named.egress_ca_key_file, pair.key, key_mode);
   try {
     write_new(named.egress_ca_cert_file, pair.certificate, certificate_mode);

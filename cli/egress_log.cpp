@@ -12,8 +12,9 @@
 namespace daiv::cli {
 namespace {
 
+// A copy: resize() would keep the memory of the whole.
 void cut(std::string& text) {
-  if (text.size() > EgressLog::max_text_bytes) text.resize(EgressLog::max_text_bytes);
+  if (text.size() > EgressLog::max_text_bytes) text = text.substr(0, EgressLog::max_text_bytes);
 }
 
 std::string printable(std::string text) {

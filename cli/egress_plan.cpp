@@ -17,6 +17,8 @@
 namespace daiv::cli {
 namespace {
 
+constexpr std::size_t max_logged_bytes = 512;  // of a name, a method or a reason
+
 namespace ip = boost::asio::ip;
 using std::chrono::steady_clock;
 
@@ -69,9 +71,10 @@ ip::address plain(const ip::address& address) {
   return address;
 }
 
+// What a sandbox sent fits a line that a person reads, whatever its length was.
 std::string quoted(const std::string& text) {
   std::string safe;
-  for (const char letter : text)
+  for (const char letter : std::string_view(text).substr(0, max_logged_bytes))
     safe += letter < ' ' || letter > '~' || letter == '"' ? '?' : letter;
   return safe;
 }

@@ -56,6 +56,15 @@ TEST(EgressLog, KeepsTheLastOfASession) {
   EXPECT_EQ(entries.front().decision.host, "7");
 }
 
+TEST(EgressLog, CutsWhatASandboxMadeLong) {
+  auto made = decision("a", std::string(5000, 'h'));
+  made.method = std::string(250'000, 'M');
+  EXPECT_LT(describe(made).size(), 4096U);
+  EgressLog log;
+  log.record(made);
+  EXPECT_EQ(log.read("a", 0, {}).front().decision.method.size(), EgressLog::max_text_bytes);
+}
+
 TEST(EgressLog, ForgetsTheSessionThatWasQuietForLongest) {
   EgressLog log;
   const std::size_t sessions = EgressLog::max_of_all / EgressLog::max_of_session;
