@@ -57,8 +57,10 @@ public:
 
   asio::awaitable<void> run() {
     Next next = co_await arrive();
-    for (bool first = true; next == Next::request && !client_.channel.is_cut(); first = false)
+    for (bool first = true; next == Next::request && !client_.channel.is_cut(); first = false) {
       next = co_await serve_one(first);
+      co_await client_.channel.give_way();  // requests that are here already need no wait
+    }
     if (client_.upstream && !session_.removed)
       session_.idle.keep(*std::exchange(client_.upstream, std::nullopt));
     if (next == Next::linger) co_await client_.channel.linger();

@@ -46,12 +46,13 @@ private:
 std::string describe_verdict(const HostName& host, const ip::address& address,
                              AddressVerdict verdict) {
   const std::string where =
-      host.is_address() ? host.text() : fmt::format("{} is {},", host.text(), address.to_string());
+      host.is_address() ? host.text() + " is" : fmt::format("{} is {},", host.text(), address.to_string());
   if (verdict == AddressVerdict::private_not_named)
     return fmt::format("{} a private address: only a rule that names the host opens it", where);
   const auto name = forbidden_name(address);
-  return fmt::format("{} {} address, which is never open", where,
-                     name.empty() ? "one of this host's own" : fmt::format("a {}", name));
+  if (name.empty()) return fmt::format("{} an address of this host, which is never open", where);
+  return fmt::format("{} {} {} address, which is never open", where,
+                     name.starts_with('u') ? "an" : "a", name);
 }
 
 class Dialer {

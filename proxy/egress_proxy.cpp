@@ -84,6 +84,7 @@ public:
     if (found == sessions_.end()) return false;
     ProxiedSession& session = *found->second.session;
     session.policy = std::make_shared<const Policy>(std::move(policy));
+    ++session.policy_number;
     session.idle.clear();  // they may have carried what is no secret of the policy any more
     for (const OpenTunnel& tunnel : session.tunnels) {
       if (is_open(*session.policy, tunnel)) continue;

@@ -15,7 +15,6 @@ namespace {
 // A head that goes on and on behind its limit ends the connection: its decoding costs, even where
 // nothing of it is kept.
 constexpr std::size_t max_decoded_head_bytes = 4 * max_head_bytes;
-constexpr std::size_t max_interim_heads = 16;
 constexpr std::size_t field_overhead = 32;  // RFC 9113 §6.5.2, SETTINGS_MAX_HEADER_LIST_SIZE
 
 void check(int result, std::string_view call) {

@@ -14,6 +14,7 @@ namespace daiv::proxy {
 
 inline constexpr std::size_t max_head_bytes = 256U << 10;  // 431 above; never below 64 KiB
 inline constexpr std::size_t max_fields = 1000;            // 431 above
+inline constexpr std::size_t max_interim_heads = 16;       // 1xx before an answer (RFC 9110 15.2)
 
 // A field as it was sent: spelling and order are kept.
 struct Field {

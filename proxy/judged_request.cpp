@@ -68,6 +68,7 @@ std::optional<Refusal> JudgedRequest::locate(const RequestHead& head,
 std::optional<Refusal> JudgedRequest::judge_now() {
   const auto& [host, port] = destination_->authority;
   policy_ = session_->policy;
+  policy_number_ = session_->policy_number;
   verdict_ = judge_request(*policy_, host, port, method());
   decision.rule = verdict_.rule == nullptr ? std::string() : verdict_.rule->host.text();
   decision.allowed = false;
@@ -78,7 +79,8 @@ std::optional<Refusal> JudgedRequest::judge_now() {
   if (verdict_.secret != nullptr) {
     if (!is_sendable(*verdict_.secret)) return refuse(403, "the rule's secret is no header field");
     // It would be in the answer.
-    if (method() == "TRACE") return refuse(403, "TRACE would show the credential");
+    if (equals_ignoring_case(method(), "TRACE"))
+      return refuse(403, "TRACE would show the credential");
     if (is_plain && core_->settings.plaintext_injection == PlaintextInjection::refused)
       return refuse(403, "a credential is not sent over plain http");
   }
@@ -99,7 +101,7 @@ std::string JudgedRequest::secret_header() const {
 
 bool JudgedRequest::may_use(const Upstream& upstream) const {
   return upstream.authority == destination_->authority && upstream.scheme == destination_->scheme &&
-         upstream.credential == credential() &&
+         upstream.credential == credential() && upstream.policy_number == session_->policy_number &&
          judge(*core_, upstream.address, verdict_.rule) == AddressVerdict::allowed;
 }
 
@@ -119,6 +121,7 @@ asio::awaitable<std::expected<Upstream, Refusal>> JudgedRequest::dial_upstream(
   if (dialled) {
     dialled->credential = credential();
     dialled->offered = protocols;
+    dialled->policy_number = policy_number_;
     co_return std::move(*dialled);
   }
   const DialFault fault = std::move(dialled.error());

@@ -75,6 +75,7 @@ private:
   std::shared_ptr<ProxiedSession> session_;
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::optional<Destination> destination_;
+  std::uint64_t policy_number_ = 0;
   std::shared_ptr<const Policy> policy_;  // the one that judged: verdict_ borrows from it
   RequestVerdict verdict_;
 };

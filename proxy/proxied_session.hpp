@@ -71,6 +71,7 @@ struct ProxiedSession {
   std::string id;
   // Shared with the requests that are judged by it: it stays whole while they hold its rules.
   std::shared_ptr<const Policy> policy;
+  std::uint64_t policy_number = 0;  // how often it was replaced
   ChannelSet channels;
   ClientTls client_tls;
   UpstreamTls upstream_tls;

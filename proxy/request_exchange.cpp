@@ -183,7 +183,7 @@ asio::awaitable<void> RequestExchange::download() {
 asio::awaitable<std::optional<ResponseHead>> RequestExchange::read_response() {
   const EgressTimeouts& timeouts = core_.settings.timeouts;
   Upstream& upstream = *client_.upstream;
-  for (;;) {
+  for (std::size_t heads = 0; heads <= max_interim_heads; ++heads) {
     const HeadRead read =
         co_await read_head(*upstream.channel, upstream.received, HeadScanner::Kind::response,
                            HeadLimits{timeouts.answer, timeouts.head});
@@ -206,6 +206,8 @@ asio::awaitable<std::optional<ResponseHead>> RequestExchange::read_response() {
         to_text(plan_response(std::move(*head), Upgrade::none, 1, Persistence::keep));
     co_await client_.channel.write(interim, timeouts.body);
   }
+  fail(502, "the origin sends interim answers without end");
+  co_return std::nullopt;
 }
 
 // Takes what of the answer is there already; true where the origin has ended the connection, too:

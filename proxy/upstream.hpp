@@ -3,6 +3,7 @@
 #include <boost/asio/ip/address.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,8 @@ struct Upstream {
   Authority authority;
   Scheme scheme = Scheme::http;
   std::string credential;  // the rule's secret; a connection that has carried one takes no other
+  std::uint64_t policy_number =
+      0;  // of the policy it was made under, which says what the secret is
   boost::asio::ip::address address;
   std::unique_ptr<Channel> channel;
   std::string received;

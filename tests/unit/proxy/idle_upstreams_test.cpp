@@ -53,6 +53,23 @@ TEST(IdleUpstreams, EndWithThePolicyThatTheyWereMadeUnder) {
   EXPECT_EQ(origin.connections(), 2);
 }
 
+// Of a client's own connection, too, which is on none of them: it is the same name with another
+// value.
+TEST(IdleUpstreams, EndWithThePolicyAlsoForTheClientThatUsesThem) {
+  TestOrigin origin(echo, origin_leaf("cred.test"));
+  ProxyRig rig(make_policy({{"cred.test", {}, "old"}}));
+  Peer client = rig.connect_tls("cred.test", origin.port());
+  for (int i = 0; i < 2; ++i) {
+    client.send(request("GET", origin.port()));
+    EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 200 "));
+  }
+  EXPECT_EQ(origin.connections(), 1);
+  rig.set_policy(make_policy({{"cred.test", {}, "old"}}));
+  client.send(request("GET", origin.port()));
+  EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(origin.connections(), 2);
+}
+
 TEST(IdleUpstreams, AreLeftWhereTheOriginHasClosedThem) {
   std::atomic<int> served = 0;
   TestOrigin origin(

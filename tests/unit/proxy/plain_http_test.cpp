@@ -231,9 +231,11 @@ TEST(PlainHttp, KeepsACredentialOffPlainHttpWhereThatIsRefused) {
 TEST(PlainHttp, NeverTraces) {
   TestOrigin origin(echo);
   ProxyRig rig(make_policy({{"cred.test", {}, "gh"}}));
-  Peer client = rig.connect();
-  client.send(fmt::format("TRACE / HTTP/1.1\r\nHost: cred.test:{}\r\n\r\n", origin.port()));
-  EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 403 "));
+  for (const auto* method : {"TRACE", "trace", "Trace"}) {
+    Peer client = rig.connect();
+    client.send(fmt::format("{} / HTTP/1.1\r\nHost: cred.test:{}\r\n\r\n", method, origin.port()));
+    EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 403 "));
+  }
   EXPECT_EQ(origin.connections(), 0);
 }
 

@@ -266,6 +266,18 @@ TEST(Streaming, SendsARequestAgainThatMetAClosedConnection) {
   EXPECT_EQ(served, 5);
 }
 
+TEST(Streaming, Is502WhereInterimAnswersNeverEnd) {
+  TestOrigin origin([](Peer& peer) {
+    peer.receive_until("\r\n\r\n");
+    while (peer.send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")) {
+    }
+  });
+  ProxyRig rig(make_policy({{"allowed.test"}}));
+  Peer client = rig.connect();
+  client.send(get(origin.port()));
+  EXPECT_NE(client.receive_all().find("HTTP/1.1 502 "), std::string::npos);
+}
+
 TEST(Streaming, Is504WhereTheOriginKeepsQuiet) {
   TestOrigin origin([](Peer& peer) { peer.receive_all(); });
   ProxyRig rig(make_policy({{"allowed.test"}}), [](EgressSettings& settings) {
