@@ -18,6 +18,7 @@ namespace daiv::agent {
 namespace {
 
 constexpr std::size_t max_store_bytes = 16U << 20;
+constexpr std::size_t max_stores = 16;  // each may ask for many rounds of a digest
 constexpr std::size_t max_homes_of_a_directory = 64;
 constexpr std::string_view home_variable = "JAVA_HOME=";
 
@@ -47,7 +48,7 @@ void add_to(const os::UniqueFd& root, const std::string& path, std::string_view 
   struct stat status{};
   os::check(::fstat(file->get(), &status), "fstat", path);
   if (status.st_size > static_cast<off_t>(max_store_bytes)) return;
-  if (!seen.emplace(status.st_dev, status.st_ino).second) return;
+  if (seen.size() >= max_stores || !seen.emplace(status.st_dev, status.st_ino).second) return;
   const std::string store = os::read_all(*file, max_store_bytes);
   const auto changed = with_java_certificate(store, certificate);
   if (changed && *changed != store) write_file(root, path, *changed);

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,8 +83,14 @@ Confinement confinement_of(const Config& config, std::vector<sock_filter> filter
 void install(const Trust& trust, const std::vector<std::string>& environment) {
   if (trust.certificate.empty()) return;
   const os::UniqueFd root = os::open_file("/", O_PATH | O_DIRECTORY);
-  install_trust(root, trust);
-  if (!trust.der.empty()) install_java_trust(root, trust.der, environment);
+  try {
+    install_trust(root, trust);
+    if (!trust.der.empty()) install_java_trust(root, trust.der, environment);
+  } catch (const os::Error& error) {
+    // A link that leads nowhere where a directory is needed, say. Without the CA every intercepted
+    // connection would fail inside, and nobody would know why.
+    throw std::runtime_error(std::string(wire::image_refuses_ca) + ": " + error.what());
+  }
 }
 
 // Closes `status` when it is ready.
@@ -121,7 +128,7 @@ int main() {
     daiv::os::set_inherit(status, daiv::os::Inherit::no);
     daiv::agent::serve(status);
   } catch (const std::exception& error) {
-    const std::string text = std::string("agent: ") + error.what();
+    const std::string_view text = error.what();
     if (status) [[maybe_unused]]
       const auto ignored = ::write(status.get(), text.data(), text.size());
     return 1;

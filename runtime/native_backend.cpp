@@ -21,6 +21,7 @@
 #include "os/namespace.hpp"
 #include "os/process.hpp"
 #include "runtime/sandbox_init.hpp"
+#include "wire/sandbox_abi.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -127,7 +128,9 @@ std::string read_until_closed(const os::UniqueFd& fd, std::string_view what) {
 Failed failed(std::string message) {
   const bool full = message.find("(ENOSPC)") != std::string::npos ||
                     message.find("(EDQUOT)") != std::string::npos;
-  return {full ? Failure::no_space : Failure::internal, std::move(message)};
+  if (full) return {Failure::no_space, std::move(message)};
+  const bool is_images = message.find(wire::image_refuses_ca) != std::string::npos;
+  return {is_images ? Failure::invalid : Failure::internal, std::move(message)};
 }
 
 // The text of what went wrong on the way to the agent's first word; empty when it is ready.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 // What the broker's child leaves open for the agent that it executes. Everything else is closed
 // (close_range(2)). The agent makes each of them close-on-exec before it starts anything.
 namespace daiv::wire {
@@ -14,5 +16,8 @@ enum AgentFd : int {
   agent_status_fd = 7,  // write end of a pipe: the agent writes one byte "r" when it listens and is
                         // ready, or an error text, then closes it
 };
+
+// How an agent's error text begins where the image is at fault, so that the caller hears of it.
+inline constexpr std::string_view image_refuses_ca = "the image can't take the egress CA";
 
 }  // namespace daiv::wire

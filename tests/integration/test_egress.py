@@ -9,7 +9,9 @@ import time
 import pytest
 
 import daemon as daemons
+import images
 import inventory
+import oci
 from egress_fixtures import SECRET, STANDARD, curl, make_ca, origin_servers, policy, rule
 
 REFUSED = "egress: destination not allowed"
@@ -282,6 +284,18 @@ with urllib.request.urlopen('https://cred.test/events') as answer:
         urllib.request.urlopen('https://cred.test/next').read()
 """
     assert api.output(session, f"python3 - <<'END'\n{program}\nEND") == "0\n1\n2\n"
+
+
+@pytest.mark.parametrize("path, target", [("etc/ssl/certs", "/nowhere"), ("etc/ssl/certs", "certs"), ("usr/local", "/nowhere"),
+                                          ("etc/ssl", "/proc/1/fd")])
+def test_an_image_that_can_not_take_the_ca_is_refused_with_the_reason(api, push, egress_daemon, path, target):
+    folders = [oci.entry(folder) for folder in ("etc/ssl",) if path.startswith(folder + "/")]
+    image = push(images.busybox(None, oci.Layer.of(*folders, oci.symlink(path, target))), "odd-ca")
+    with pytest.raises(daemons.Refused) as refused:
+        api.create(image, egress=STANDARD)
+    assert refused.value.status == 400 and refused.value.detail.startswith("agent: the image can't take the egress CA: ")
+    assert list((egress_daemon.runtime / "egress").iterdir()) == []
+    api.close(api.create(image), force=True)
 
 
 def test_an_unknown_upstream_is_a_502(api, box):
