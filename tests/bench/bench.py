@@ -29,6 +29,7 @@ from egress_fixtures import make_ca  # noqa: E402
 
 SOAK_MINUTES = 30
 SEED_FILES = 1160
+TREE_FILES = 80_000
 SEED_BYTES = 2_200_000  # compressed
 API_OPERATIONS = pathlib.Path("shared/bench/bench_api.py")
 
@@ -167,6 +168,44 @@ def commands(table, daemon, reference, times):
     api.close(session, force=True)
 
 
+MAKE_TREE = f"""python3 - <<'END'
+import os
+for number in range({TREE_FILES}):
+    folder = f"tree/{{number % 400}}"
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{{folder}}/module_{{number}}.py", "w") as file:
+        file.write("import os\\n" + f"def function_{{number}}():\\n    return os.environ['NAME']\\n" * 8)
+END"""
+
+
+def large_tree(table, daemon, reference):
+    """grep over many files, beside ripgrep on the same files with a thread per core."""
+    api = daemon.api(timeout=300)
+    session = api.create(reference)
+    api.output(session, MAKE_TREE)
+    tree = daemon.state / "sessions" / session / "upper" / "workspace" / "repo" / "tree"
+    pattern = "function_7[0-9]*77\\("
+    search = ["rg", f"-j{os.cpu_count()}", "-uuu", "-n", pattern, tree]
+    run(*search)
+    outside = p50(milliseconds(lambda: run(*search), 7))
+    inside = p50(milliseconds(lambda: api.fs(session, "grep", path="/workspace/repo/tree", pattern=pattern), 7))
+    table.add(f"`rg` over {TREE_FILES:,} files", outside, "ms")
+    table.add(f"grep over {TREE_FILES:,} files", inside, "ms", f"≤ 1.3 × rg = {1.3 * outside:.0f} ms", inside <= 1.3 * outside)
+    api.close(session, force=True)
+
+
+def steady_load(table, daemon, reference):
+    """Small file operations over 32 connections at a rate that does not wait for answers."""
+    script = pathlib.Path(__file__).with_name("api_load.py")
+    with tempfile.NamedTemporaryFile("r") as figures:
+        subprocess.run([sys.executable, script, f"http://127.0.0.1:{daemon.port}/api/v1", daemons.KEY, reference, "--json", figures.name],
+                       stdout=subprocess.DEVNULL, check=False)
+        found = json.load(figures)
+    p99 = found["rows"]["all"]["p99"]
+    table.add("file operations a second over 32 connections, of 1,000 asked for", found["rate"], "/s", "≥ 980/s", found["rate"] >= 980)
+    table.add("their p99", p99, "ms", "≤ 50 ms", p99 <= 50)
+
+
 def pss_bytes(pid):
     for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
@@ -290,6 +329,8 @@ def main():
         pull_time(daemon, reference)
         sessions(table, daemon, reference, archive, options.n)
         commands(table, daemon, reference, options.n)
+        large_tree(table, daemon, reference)
+        steady_load(table, daemon, reference)
         many(table, daemon, reference, options.sessions)
         sustained(table, daemon, reference, options.seconds)
         operations = api_operations(daemon, reference, archive)

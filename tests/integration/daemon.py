@@ -203,6 +203,7 @@ class Daemon:
         finally:
             kill_leftovers(self.uids)
             remove_cgroup(self.cgroup)
+            unmount_below(self.directory)
             shutil.rmtree(self.directory, ignore_errors=True)
             self.place.close()
 
@@ -246,6 +247,14 @@ def remove_cgroup(path):
                 os.rmdir(directory)
             except OSError:
                 time.sleep(0.02)
+
+
+def unmount_below(directory):
+    """What sessions with egress hold: their network namespaces are mounts."""
+    for line in reversed(pathlib.Path("/proc/self/mountinfo").read_text().splitlines()):
+        place = line.split()[4]
+        if place.startswith(f"{directory}/"):
+            subprocess.run(["umount", "-l", place], check=False, stderr=subprocess.DEVNULL)
 
 
 def kill_leftovers(uids):
