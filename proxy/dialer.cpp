@@ -45,8 +45,9 @@ private:
 
 std::string describe_verdict(const HostName& host, const ip::address& address,
                              AddressVerdict verdict) {
-  const std::string where =
-      host.is_address() ? host.text() + " is" : fmt::format("{} is {},", host.text(), address.to_string());
+  const std::string where = host.is_address()
+                                ? host.text() + " is"
+                                : fmt::format("{} is {},", host.text(), address.to_string());
   if (verdict == AddressVerdict::private_not_named)
     return fmt::format("{} a private address: only a rule that names the host opens it", where);
   const auto name = forbidden_name(address);
