@@ -6,6 +6,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 #include <sys/wait.h>
@@ -36,6 +37,14 @@ namespace asio = boost::asio;
 
 namespace daiv::cli {
 namespace {
+
+// A body of some hundred kilobytes passes through several strings. Memory that goes back to the
+// kernel with each of them is faulted in again by the next, page by page: most of what such a
+// request costs where the host is a virtual machine itself (mallopt(3)).
+void keep_memory_of_bodies() {
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
+}
 
 // Threads that wait for the broker, the database and files; and those that wait for registries.
 constexpr std::size_t pool_threads = 16;
@@ -146,6 +155,7 @@ images::PullObserver Front::disk_watch() {
 }
 
 int Front::run() {
+  keep_memory_of_bodies();
   sessions_.start();
   watch_signals();
   asio::co_spawn(io_, serve(), [this](const std::exception_ptr& error) {
