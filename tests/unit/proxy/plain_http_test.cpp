@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "proxy_rig.hpp"
 
 namespace daiv::proxy::testing {
@@ -186,6 +188,31 @@ TEST(PlainHttp, AnswersPipelinedRequestsOneByOne) {
   EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 403 "));
   EXPECT_TRUE(client.receive_message().head.starts_with("HTTP/1.1 200 "));
   EXPECT_EQ(origin.connections(), 1);
+}
+
+// All that is here of one connection was served before anything else of the daemon.
+TEST(PlainHttp, LetsOthersInBetweenTheRequestsOfOneClient) {
+  const auto denied = [](std::string_view name) {
+    return fmt::format("GET http://{0}/ HTTP/1.1\r\nHost: {0}\r\n\r\n", name);
+  };
+  ProxyRig rig(make_policy({{"allowed.test"}}));
+  Peer busy = rig.connect();
+  Peer other = rig.connect();
+  for (Peer* peer : {&busy, &other}) {
+    peer->send(denied("first.test"));
+    peer->receive_message();
+  }
+  std::string many;
+  while (many.size() < 60'000) many += denied("busy.test");
+  // On the proxy's thread: when it goes on, both have something to read.
+  rig.run([&](EgressProxy&) {
+    busy.send(many);
+    other.send(denied("other.test"));
+  });
+  other.receive_message();
+  const auto decisions = rig.decisions();
+  const auto found = std::ranges::find(decisions, "GET other.test denied 403");
+  EXPECT_LT(found - decisions.begin(), 200);
 }
 
 TEST(PlainHttp, DropsHopByHopFields) {
