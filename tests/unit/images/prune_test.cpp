@@ -86,10 +86,10 @@ TEST_F(Prune, NeverTakesLayersFromUnderACallerThatPulls) {
     std::vector<Image> images;
     try {
       images = load(archive);
-    } catch (const ImageError& error) {
+    } catch (const images::ImageError& error) {
       // Pruning without a pause may win every one of its tries: a plain refusal, nothing half
       // there.
-      ASSERT_EQ(ImageFailure::cancelled, error.failure()) << error.what();
+      ASSERT_EQ(images::ImageFailure::cancelled, error.failure()) << error.what();
       continue;
     }
     ASSERT_EQ(1U, images.size());
