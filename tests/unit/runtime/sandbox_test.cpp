@@ -378,28 +378,5 @@ TEST_F(Sandbox, ProbeTriesTheHost) {
   }
 }
 
-TEST_F(Sandbox, IsMadeAndRemovedInMilliseconds) {
-  BrokerRig rig;
-  const std::string layer = rig.add_layer();
-  std::vector<double> creations;
-  std::vector<double> removals;
-  for (int round = 0; round < 40; ++round) {
-    const CreateSandbox request = rig.request({layer});
-    const auto begin = std::chrono::steady_clock::now();
-    const os::UniqueFd pidfd = rig.create(request);
-    const auto middle = std::chrono::steady_clock::now();
-    rig.call(RemoveSandbox{request.session});
-    const auto end = std::chrono::steady_clock::now();
-    creations.push_back(std::chrono::duration<double, std::milli>(middle - begin).count());
-    removals.push_back(std::chrono::duration<double, std::milli>(end - middle).count());
-  }
-  std::ranges::sort(creations);
-  std::ranges::sort(removals);
-  RecordProperty("create_p50_ms", std::to_string(creations[20]));
-  fmt::print("create p50 {:.2f} p95 {:.2f} ms, remove p50 {:.2f} p95 {:.2f} ms\n", creations[20],
-             creations[37], removals[20], removals[37]);
-  EXPECT_LT(creations[20], 100.0);  // a bound that holds on a busy machine too
-}
-
 }  // namespace
 }  // namespace daiv::runtime::test
