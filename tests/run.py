@@ -30,7 +30,7 @@ JOBS = os.cpu_count() or 1
 Result = collections.namedtuple("Result", "part name outcome text again", defaults=[None])
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
-DEFAULT_PARTS = ["dependencies", "integration", "contract", "asan", "attack", "fuzz"]
+DEFAULT_PARTS = ["dependencies", "demo", "integration", "contract", "asan", "attack", "fuzz"]
 FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak"]
 
 UNSTABLE = "unstable"
@@ -192,6 +192,13 @@ def integration(options):
     yield from run_pytest("integration", options.build, "-m", "not soak", *(["-k", options.k] if options.k else []))
 
 
+def demo(options):
+    """What the README asks a newcomer to run first."""
+    done = subprocess.run([PYTHON, ROOT / "tests/integration/demo.py", "--build", options.build], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=CONTRACT_TIMEOUT)
+    yield Result("demo", "every step of ./dev demo", "passed" if done.returncode == 0 else "failed", tail(done.stdout))
+
+
 def attack(options):
     """Past holes of others, with the attack shown to succeed where its one defence is off."""
     directory = checked_build()
@@ -329,7 +336,7 @@ def fuzz(options):
         yield from pool.map(lambda program: fuzz_one(program, options.fuzz_seconds), programs)
 
 
-PARTS = {"unit": unit, "dependencies": dependencies, "integration": integration, "contract": contract, "asan": asan,
+PARTS = {"unit": unit, "dependencies": dependencies, "demo": demo, "integration": integration, "contract": contract, "asan": asan,
          "attack": attack, "crash-points": crash_points, "package": package, "fuzz": fuzz, "clang": clang,
          "asan-integration": asan_integration, "tsan": tsan, "soak": soak, "vm": vm}
 
@@ -355,7 +362,7 @@ def run_part(name, options):
         results += PARTS[name](options)
         if not results:
             results.append(Result(name, name, "failed", "no test ran"))
-    except (RuntimeError, OSError, subprocess.CalledProcessError, ValueError) as error:
+    except (RuntimeError, OSError, subprocess.SubprocessError, ValueError) as error:
         results.append(Result(name, name, "failed", str(error)))
     if options.second_look:
         results = [second_look(result) for result in results]

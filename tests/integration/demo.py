@@ -133,7 +133,9 @@ def demonstrate_egress(step, daemon, origins, image):
     expect("the credential did not arrive", code == 0 and sent == [SECRET])
     (output, _), = step("which the sandbox cannot see", run, api, session, "env | grep -c s3cr3[t]; grep -rls s3cr3[t] /etc /home /tmp /workspace | wc -l; true")
     expect("the sandbox sees the credential", output.split() == ["0", "0"])
-    (_, code), = step("past the proxy", run, api, session, "curl -sS --noproxy '*' http://198.18.0.99/")
+    (output, _), = step("a program that knows no proxy", run, api, session, "curl -sS --noproxy '*' http://198.18.0.99/")
+    expect("what knows no proxy is not judged", output.startswith("egress: destination not allowed"))
+    (_, code), = step("past the proxy", run, api, session, "curl -sS --noproxy '*' http://198.18.0.99:8080/")
     expect("there is a way past the proxy", code != 0)
     step("close (removed), egress", api.close, session, force=True)
 
