@@ -142,31 +142,32 @@ PROGRAMS = ("daiv-sandbox", "daiv-sandbox-broker", "daiv-sandbox-hold", "daiv-sa
 TEST_SWITCHES = (b"DAIV_SANDBOX_ATTACK_WITHOUT", b"DAIV_SANDBOX_CRASH_AT")
 
 
-def switch_faults(build):
-    for name in PROGRAMS:
-        binary = program(build, name)
-        if binary is None:
-            yield f"no {name} in {build}"
-            continue
-        held = binary.read_bytes()
-        yield from (f"{name}: knows {switch.decode()}" for switch in TEST_SWITCHES if switch in held)
+def of_each_program(check):
+    """A check of a build tree from one of a program's file."""
+    def faults(build):
+        for name in PROGRAMS:
+            binary = program(build, name)
+            yield from (f"{name}: {fault}" for fault in check(binary)) if binary else [f"no {name} in {build}"]
+    return faults
 
 
-def hardening_faults(build):
-    for name in PROGRAMS:
-        binary = program(build, name)
-        if binary is None:
-            yield f"no {name} in {build}"
-            continue
-        headers = run("readelf", "--file-header", "--program-headers", "--dynamic", "--wide", str(binary))
-        if not re.search(r"Type:\s+DYN", headers):
-            yield f"{name}: not position independent"
-        if "GNU_RELRO" not in headers:
-            yield f"{name}: no RELRO"
-        if not re.search(r"FLAGS.*(BIND_NOW|NOW)", headers):
-            yield f"{name}: lazy binding"
-        if re.search(r"GNU_STACK.*RWE", headers):
-            yield f"{name}: executable stack"
+@of_each_program
+def switch_faults(binary):
+    held = binary.read_bytes()
+    yield from (f"knows {switch.decode()}" for switch in TEST_SWITCHES if switch in held)
+
+
+@of_each_program
+def hardening_faults(binary):
+    headers = run("readelf", "--file-header", "--program-headers", "--dynamic", "--wide", str(binary))
+    if not re.search(r"Type:\s+DYN", headers):
+        yield "not position independent"
+    if "GNU_RELRO" not in headers:
+        yield "no RELRO"
+    if not re.search(r"FLAGS.*(BIND_NOW|NOW)", headers):
+        yield "lazy binding"
+    if re.search(r"GNU_STACK.*RWE", headers):
+        yield "executable stack"
 
 
 def checks(build):

@@ -11,6 +11,7 @@ import daemon as daemons  # noqa: E402
 import images  # noqa: E402
 import inventory  # noqa: E402
 import oci  # noqa: E402
+import origins as origin_servers  # noqa: E402
 import registry as registries  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -68,6 +69,13 @@ def busybox(registry):
 def push(registry):
     """push(image, name): puts a made-up image into the registry and gives its reference."""
     return lambda image, name: oci.push(image, registry.address, name, "latest")
+
+
+@pytest.fixture(scope="module")
+def origins():
+    """Web servers in a network namespace of their own, for sessions with egress."""
+    with origin_servers.Origins() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -12,15 +12,9 @@ import daemon as daemons
 import images
 import inventory
 import oci
-from egress_fixtures import SECRET, STANDARD, curl, make_ca, origin_servers, policy, rule
+from egress_fixtures import SECRET, STANDARD, curl, make_ca, policy, rule
 
 REFUSED = "egress: destination not allowed"
-
-
-@pytest.fixture(scope="module")
-def origins():
-    with origin_servers.Origins() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import daemon as daemons
-from egress_fixtures import curl, make_ca, origin_servers, policy, rule
+from egress_fixtures import curl, make_ca, policy, rule
 
 POLICY = policy(rule("cred.test", inject="token"))
 # Python 3.13 verifies so by default.
@@ -17,15 +17,9 @@ context.verify_flags |= ssl.VERIFY_X509_STRICT
 print(urllib.request.urlopen('https://cred.test/x', context=context).read().decode(), end='')" """
 
 
-@pytest.fixture(scope="module")
-def origins():
-    with origin_servers.Origins() as running:
-        yield running
-
-
 @pytest.fixture
 def serve(build, origins):
-    """serve(make): a daemon whose CA pair MAKE writes into its directory; returns the settings that name it."""
+    """serve(make): a daemon with the CA pair that MAKE writes into its directory, which returns the settings for it."""
     made = []
 
     def start(make):

@@ -12,7 +12,7 @@ import test_egress
 from egress_fixtures import make_ca
 
 # The fixtures that both files share.
-api, box, egress_daemon, origins = test_egress.api, test_egress.box, test_egress.egress_daemon, test_egress.origins
+api, box, egress_daemon = test_egress.api, test_egress.box, test_egress.egress_daemon
 
 AT_ONCE_SECONDS = 1.0
 

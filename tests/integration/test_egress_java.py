@@ -11,7 +11,7 @@ import daemon as daemons
 import host_programs
 import images
 import oci
-from egress_fixtures import make_ca, origin_servers, policy, rule
+from egress_fixtures import make_ca, policy, rule
 
 ALIAS = "daiv-egress"
 KEYTOOL = shutil.which("keytool")
@@ -47,12 +47,6 @@ def entries(path, password="changeit"):
         assert "Entry type: trustedCertEntry" in part
         found[part.splitlines()[0].strip()] = part[part.index("-----BEGIN"):part.index("-----END")]
     return found
-
-
-@pytest.fixture(scope="module")
-def origins():
-    with origin_servers.Origins() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

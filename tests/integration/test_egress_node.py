@@ -6,15 +6,9 @@ import pytest
 
 import daemon as daemons
 import host_programs
-from egress_fixtures import SECRET, STANDARD, make_ca, origin_servers
+from egress_fixtures import SECRET, STANDARD, make_ca
 
 NODE = shutil.which("node") or "/usr/bin/node"
-
-
-@pytest.fixture(scope="module")
-def origins():
-    with origin_servers.Origins() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import test_egress
 from egress_fixtures import SECRET, STANDARD, make_ca, policy, rule
 
 # The fixtures that the tests of egress share.
-api, box, egress_daemon, origins = test_egress.api, test_egress.box, test_egress.egress_daemon, test_egress.origins
+api, box, egress_daemon = test_egress.api, test_egress.box, test_egress.egress_daemon
 
 # Against a hang: nothing here waits for anybody.
 AT_ONCE_SECONDS = 10.0

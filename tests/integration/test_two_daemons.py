@@ -5,17 +5,11 @@ import pytest
 
 import daemon as daemons
 import inventory
-from egress_fixtures import STANDARD, curl, make_ca, origin_servers
+from egress_fixtures import STANDARD, curl, make_ca
 from redis_server import RedisServer
 
 SETTLE_SECONDS = 30
 ROUNDS = 3
-
-
-@pytest.fixture(scope="module")
-def origins():
-    with origin_servers.Origins() as running:
-        yield running
 
 
 @pytest.fixture
