@@ -113,10 +113,10 @@ TEST_P(Exec, AnswersWhileABackgroundChildHoldsTheOutput) {
   const SandboxedAgent agent(options());
   const auto result = agent.exec("sleep 300 & echo hi");
   EXPECT_EQ(result.output, "hi\n");
-  EXPECT_LT(result.took, 10s);  // not the five minutes
+  EXPECT_LT(result.took, 400ms);
   const auto busy = agent.exec("(yes & ) ; echo done");
   EXPECT_EQ(busy.done.code, 0);
-  EXPECT_LT(busy.took, 10s);
+  EXPECT_LT(busy.took, 800ms);
   expect_result(agent, "pgrep -c sleep; pgrep -c yes", "1\n1\n", 0);
 }
 
@@ -154,7 +154,7 @@ TEST_P(Exec, TimeoutKillsTheWholeTreeBeforeItAnswers) {
       300ms);
   EXPECT_EQ(result.done.outcome, ExecOutcome::timed_out);
   EXPECT_EQ(result.output, "partial\n");
-  EXPECT_LT(result.took, 20s);
+  EXPECT_LT(result.took, 1500ms);
   EXPECT_EQ(agent.processes(), 1U) << "the earlier command's background child stays";
   expect_result(agent, "pgrep -c -f '[s]leep 600'; pgrep -c -f '[s]leep 333'", "0\n1\n", 0);
 }
@@ -165,7 +165,7 @@ TEST_P(Exec, TimeoutEndsAForkBomb) {
   const SandboxedAgent agent(bounded);
   const auto result = agent.exec("b() { b | b & b; }; b 2>/dev/null", 1s);
   EXPECT_EQ(result.done.outcome, ExecOutcome::timed_out);
-  EXPECT_LT(result.took, 30s);
+  EXPECT_LT(result.took, 4s);
   EXPECT_EQ(agent.processes(), 0U);
   expect_result(agent, "echo usable", "usable\n", 0);
 }
@@ -229,7 +229,7 @@ TEST_P(Exec, TerminateLeavesNobody) {
   agent.exec("(trap '' TERM; setsid sleep 600) >/dev/null 2>&1 & sleep 600 &");
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(agent.terminate(200ms).type, AnswerType::done);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
   EXPECT_EQ(agent.processes(), 0U);
   EXPECT_THROW(agent.exec("true"), std::runtime_error);
 }
@@ -238,7 +238,7 @@ TEST_P(Exec, TerminateOfAnIdleSandboxIsImmediate) {
   const SandboxedAgent agent(options());
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(agent.terminate(10s).type, AnswerType::done);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);  // not the ten of the grace
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 50ms);
 }
 
 std::chrono::microseconds median_of(std::vector<std::chrono::microseconds> times) {

@@ -365,7 +365,7 @@ TEST_F(Hostile, WhatIsNoFileIsNoneAtOnce) {
     EXPECT_EQ(fs_grep(root(), {repo(name), "x", std::nullopt, {}}, {}).error, std::nullopt) << name;
     EXPECT_EQ(code_of(fs_ls(root(), {repo(name)}).error), FsErrorCode::not_a_directory) << name;
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
 TEST_F(Hostile, ADirectoryThatIsSwappedForALinkGivesACodeNotAHang) {

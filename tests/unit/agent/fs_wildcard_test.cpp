@@ -61,7 +61,7 @@ TEST(Wildcard, ManyStarsDoNotExplode) {
   for (int i = 0; i < 50; ++i) pattern += "*a?";
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(Wildcard(pattern + "b", WildcardFlavour::shell).matches(std::string(255, 'a')));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST_F(ErrorReportingTest, TheEndWaitsNoLongerThanTwoSeconds) {
   spdlog::info("unheard");
   const auto start = std::chrono::steady_clock::now();
   reporting.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(2900));
 }
 
 TEST_F(ErrorReportingTest, ARequestIsATransactionWithoutAddressAndHeaders) {
