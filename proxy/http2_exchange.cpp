@@ -72,7 +72,7 @@ asio::awaitable<std::optional<Refusal>> Http2Exchange::open_origin() {
     auto lease = co_await client_.upstreams.get(*judged_, repeatable);
     if (!lease) co_return std::move(lease.error());
     if (is_closed()) {  // while the connection was made: nothing is asked for it
-      if (lease->http1) client_.session->idle.keep(std::move(*lease->http1));
+      if (lease->http1) client_.session->keep_idle(std::move(*lease->http1));
       Refusal given_up{Answer(), "the client gave its request up"};
       given_up.answer.status = 0;
       co_return given_up;

@@ -15,7 +15,6 @@ namespace {
 
 // A head that goes on and on behind its limit ends the connection: its decoding costs, even where
 // nothing of it is kept.
-constexpr std::size_t frame_bytes = 16U << 10;  // the largest of a body (RFC 9113 section 4.2)
 constexpr std::size_t max_decoded_head_bytes = 4 * max_head_bytes;
 constexpr std::size_t field_overhead = 32;  // RFC 9113 §6.5.2, SETTINGS_MAX_HEADER_LIST_SIZE
 
@@ -328,8 +327,6 @@ std::string Http2Session::take_output(std::size_t max) {
     const auto size = ::nghttp2_session_mem_send(session_.get(), &bytes);
     if (size < 0) fail(::nghttp2_strerror(static_cast<int>(size)));
     if (size <= 0) break;
-    if (output.empty() && static_cast<std::size_t>(size) >= frame_bytes)
-      output.reserve(max + 2 * frame_bytes);
     output.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
   }
   return output;

@@ -8,7 +8,8 @@ namespace daiv::proxy {
 namespace {
 
 constexpr std::size_t max_idle = 128;  // of a session; a client of HTTP/2 may use 100 at once
-// Below what servers usually wait (nginx 75 s, Apache 5 s), but a loop of short commands is served.
+// A loop of short commands is served. A server that waits less (Apache: 5 s; nginx: 75 s) closes,
+// which take() sees.
 constexpr std::chrono::seconds max_idle_time{30};
 
 }  // namespace

@@ -153,9 +153,9 @@ public:
 
   void settle(Outcome outcome) override {
     const bool is_clean = outcome == Outcome::whole && keeps_ && is_sent_ && !channel_.is_cut();
-    if (!is_clean || session_->removed) return channel_.cut();
+    if (!is_clean) return channel_.cut();
     upstream_.used = true;
-    session_->idle.keep(std::move(upstream_));
+    session_->keep_idle(std::move(upstream_));
   }
 
 private:

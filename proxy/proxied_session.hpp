@@ -81,6 +81,12 @@ struct ProxiedSession {
   std::size_t connections = 0;
   std::size_t buffered_bytes = 0;
   bool removed = false;
+
+  // For the next request, where neither the session nor the policy that it was made under has ended
+  // meanwhile.
+  void keep_idle(Upstream upstream) {
+    if (!removed && upstream.policy_number == policy_number) idle.keep(std::move(upstream));
+  }
 };
 
 // A share of a session's buffers, given back at the end.

@@ -78,7 +78,7 @@ bool RequestExchange::can_reuse() {
 asio::awaitable<std::optional<Refusal>> RequestExchange::get_upstream() {
   for (;;) {
     if (can_reuse()) co_return std::nullopt;
-    if (client_.upstream) session_.idle.keep(*std::exchange(client_.upstream, std::nullopt));
+    if (client_.upstream) session_.keep_idle(*std::exchange(client_.upstream, std::nullopt));
     if (is_repeatable()) client_.upstream = judged_.take_idle(Protocols::http1);
     if (client_.upstream) co_return std::nullopt;
     auto dialled = co_await judged_.dial_upstream(Protocols::http1);

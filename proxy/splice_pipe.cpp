@@ -27,7 +27,7 @@ std::optional<SplicePipe> SplicePipe::make(ChannelSet& set) {
   Share share(&++set.splices());
   try {
     auto pipe = os::make_pipe(O_NONBLOCK);
-    // Above fs.pipe-user-pages-soft it stays as small as it is (pipe(7)).
+    // Refused above fs.pipe-user-pages-soft (pipe(7)).
     if (::fcntl(pipe.read_end.get(), F_SETPIPE_SZ, pipe_bytes) < 0) return std::nullopt;
     return SplicePipe(std::move(pipe), std::move(share));
   } catch (const os::Error&) {
