@@ -292,7 +292,7 @@ Http2Session::Http2Session(Http2Role role) : role_(role) {
   const std::array<nghttp2_settings_entry, 3> settings{{
       is_server ? nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, http2_max_streams}
                 : nghttp2_settings_entry{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, http2_stream_window},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, is_server ? http2_upload_window : http2_stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, max_head_bytes},
   }};
   check(::nghttp2_submit_settings(made, NGHTTP2_FLAG_NONE, settings.data(), settings.size()),

@@ -17,9 +17,12 @@ struct nghttp2_session;  // whose header stays in the source
 // other way round. Knows no socket; nghttp2 does the framing, HPACK and the windows.
 namespace daiv::proxy {
 
-inline constexpr std::uint32_t http2_max_streams = 100;         // open at a time
-inline constexpr std::size_t http2_max_kept_streams = 200;      // those still worked on included
-inline constexpr std::size_t http2_stream_window = 256U << 10;  // of a body, not consumed yet
+inline constexpr std::uint32_t http2_max_streams = 100;           // open at a time
+inline constexpr std::size_t http2_max_kept_streams = 200;        // those still worked on included
+inline constexpr std::uint32_t http2_stream_window = 256U << 10;  // of an answer, not consumed yet
+// Of a request's body: no more than its client's socket takes at once. libcurl 7.88 (Debian 12)
+// sends what did not fit there a second time, and git pushes what is no pack.
+inline constexpr std::uint32_t http2_upload_window = 32U << 10;
 inline constexpr std::size_t http2_connection_window = 65'535;  // the protocol's own (§6.9.2)
 inline constexpr std::size_t http2_max_heads_bytes = 1U << 20;  // of all streams that are there
 inline constexpr std::size_t http2_max_queued_frames = 4096;    // that the peer does not take

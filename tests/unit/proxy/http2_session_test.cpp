@@ -30,20 +30,37 @@ void settle(Http2Session& client, Http2Session& server) {
   }
 }
 
-TEST(Http2Session, TakesNoMoreOfABodyThanItsWindowUntilItIsConsumed) {
+TEST(Http2Session, TakesNoMoreOfAnAnswerThanItsWindowUntilItIsConsumed) {
   Http2Session client(Http2Role::client);
   Http2Session server(Http2Role::server);
   settle(client, server);
+  const auto id = client.open_stream(request, true, {}).value();
+  settle(client, server);
+  server.send_head(id, {{":status", "200"}}, false);
+  server.send_body(id, std::string(1U << 20, 'x'));
+  settle(client, server);
+  EXPECT_EQ(client.find(id)->received.size(), http2_connection_window);
+  client.widen(http2_stream_window);
+  settle(client, server);
+  EXPECT_EQ(client.find(id)->received.size(), http2_stream_window);
+  client.consume(id, http2_stream_window);
+  settle(client, server);
+  EXPECT_EQ(client.find(id)->received.size(), 2 * http2_stream_window);
+}
+
+// However wide the connection is.
+TEST(Http2Session, TakesNoMoreOfAnUploadThanItsClientsSocketHolds) {
+  Http2Session client(Http2Role::client);
+  Http2Session server(Http2Role::server);
+  settle(client, server);
+  server.widen(http2_stream_window);
   const auto id = client.open_stream(request, false, {}).value();
   client.send_body(id, std::string(1U << 20, 'x'));
   settle(client, server);
-  EXPECT_EQ(server.find(id)->received.size(), http2_connection_window);
-  server.widen(http2_stream_window);
+  EXPECT_EQ(server.find(id)->received.size(), http2_upload_window);
+  server.consume(id, http2_upload_window);
   settle(client, server);
-  EXPECT_EQ(server.find(id)->received.size(), http2_stream_window);
-  server.consume(id, http2_stream_window);
-  settle(client, server);
-  EXPECT_EQ(server.find(id)->received.size(), 2 * http2_stream_window);
+  EXPECT_EQ(server.find(id)->received.size(), 2 * http2_upload_window);
 }
 
 TEST(Http2Session, GivesTheWindowBackOfAStreamThatIsForgotten) {
@@ -54,7 +71,7 @@ TEST(Http2Session, GivesTheWindowBackOfAStreamThatIsForgotten) {
     const auto id = client.open_stream(request, false, {}).value();
     client.send_body(id, std::string(http2_connection_window, 'x'));
     settle(client, server);
-    ASSERT_EQ(server.find(id)->received.size(), http2_connection_window) << i;
+    ASSERT_EQ(server.find(id)->received.size(), http2_upload_window) << i;
     server.forget(id);
     client.forget(id);
     settle(client, server);
