@@ -48,6 +48,13 @@ Reply convert(const redisReply& raw) {
   }
 }
 
+// Whether the next byte to be read says of what kind a reply is.
+bool at_start_of_reply(const redisReader& reader) {
+  const bool kind_is_unknown =
+      reader.ridx == -1 || (reader.ridx == 0 && reader.rstack[0].type == -1);
+  return kind_is_unknown && reader.pos < reader.len;
+}
+
 }  // namespace
 
 std::string encode_command(const std::vector<std::string>& words) {
@@ -63,11 +70,6 @@ ReplyReader::ReplyReader() : reader_(redisReaderCreate()) {
 }
 
 void ReplyReader::feed(std::string_view bytes) {
-  if (bytes.empty()) return;
-  // None of our commands is answered by an array, and a hostile one's size is best never looked at.
-  constexpr std::string_view kinds = "+-:$";
-  if (unread_ == 0 && kinds.find(bytes.front()) == std::string_view::npos)
-    throw RedisError("Redis: unexpected kind of reply");
   unread_ += bytes.size();
   if (unread_ > max_reply_bytes) throw RedisError("Redis: a reply is too large");
   if (redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) != REDIS_OK)
@@ -75,12 +77,17 @@ void ReplyReader::feed(std::string_view bytes) {
 }
 
 std::optional<Reply> ReplyReader::next() {
+  // None of our commands is answered by an array, and a hostile one's size is best never looked at.
+  constexpr std::string_view kinds = "+-:$";
+  if (at_start_of_reply(*reader_) &&
+      kinds.find(reader_->buf[reader_->pos]) == std::string_view::npos)
+    throw RedisError("Redis: unexpected kind of reply");
   void* raw = nullptr;
   if (redisReaderGetReply(reader_.get(), &raw) != REDIS_OK)
     throw RedisError("Redis: a malformed reply");
   if (raw == nullptr) return std::nullopt;
   const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(raw));
-  unread_ = 0;
+  unread_ = reader_->len - reader_->pos;
   return convert(*reply);
 }
 

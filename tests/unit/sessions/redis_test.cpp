@@ -102,13 +102,15 @@ TEST(RedisReply, OfAnErrorKeepsNothingThatWasSent) {
 
 TEST(RedisReply, IsRefusedWhereItIsNoneOfOurs) {
   for (const std::string& bytes : {std::string("*2147483647\r\n"), std::string("HTTP/1.1 400\r\n"),
+                                   std::string("+OK\r\n*2147483647\r\n"),
                                    std::string("$99999999\r\n") + std::string(70000, 'x'),
                                    std::string(":12x\r\n"), std::string("$-5\r\n")}) {
     ReplyReader reader;
     EXPECT_THROW(
         {
           reader.feed(bytes);
-          reader.next();
+          while (reader.next()) {
+          }
         },
         RedisError)
         << bytes.substr(0, 20);
