@@ -30,7 +30,7 @@ JOBS = os.cpu_count() or 1
 Result = collections.namedtuple("Result", "part name outcome text again", defaults=[None])
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
-DEFAULT_PARTS = ["dependencies", "demo", "integration", "contract", "asan", "attack", "fuzz"]
+DEFAULT_PARTS = ["dependencies", "demo", "integration", "contract", "vm", "asan", "attack", "fuzz"]
 FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak"]
 
 UNSTABLE = "unstable"
@@ -218,23 +218,32 @@ def package(_options):
     yield from report_pytest("package", ROOT / "tests/package")
 
 
-def vm(options):
-    """What needs controllers of cgroups v2, systemd, quota or a reboot, in a guest (tests/vm)."""
+def report_program(part, what, timeout, command):
+    """The results of a program that writes them as JSON; WHAT names it where it writes none."""
     with tempfile.NamedTemporaryFile() as report:
-        command = [PYTHON, ROOT / "tests/vm/guest.py", "--json", report.name,
-                   *(["-k", options.k] if options.k else [])]
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=VM_TIMEOUT)
+            printed = subprocess.run([PYTHON, *command, "--json", report.name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     text=True, errors="replace", timeout=timeout).stdout
         except subprocess.TimeoutExpired as expired:
-            yield Result("vm", "guest", "failed", f"no end within {VM_TIMEOUT} s\n{tail((expired.stdout or b'').decode(errors='replace'))}")
+            printed = f"no end within {timeout} s\n{(expired.stdout or b'').decode(errors='replace')}"
+            yield Result(part, what, "failed", tail(printed))
             return
         text = pathlib.Path(report.name).read_text()
     if not text:
-        yield Result("vm", "guest", "failed", tail(done.stdout))
+        yield Result(part, what, "failed", tail(printed))
         return
     for case in json.loads(text):
-        yield Result("vm", case["name"], case["outcome"], case["text"])
+        yield Result(part, case["name"], case["outcome"], case["text"])
+
+
+def vm(options):
+    """What needs controllers of cgroups v2, systemd, quota or a reboot, in a guest (tests/vm)."""
+    def guest(words):
+        return report_program("vm", "guest", VM_TIMEOUT, [ROOT / "tests/vm/guest.py", *(["-k", words] if words else [])])
+
+    for result in guest(options.k):
+        of_a_test = not result.name.startswith("guest")  # and not of the guest itself
+        yield result._replace(again=functools.partial(guest, re.escape(result.name)) if of_a_test else None)
 
 
 def soak(options):
@@ -247,21 +256,8 @@ def contract(options):
     if not (shared / "contract.py").exists():
         yield Result("contract", "all cases", "skipped", f"no contract suite at {shared}")
         return
-    with tempfile.NamedTemporaryFile() as report:
-        command = [PYTHON, ROOT / "tests/integration/contract.py", "--build", options.build, "--suite", shared,
-                   "--json", report.name]
-        try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                  timeout=CONTRACT_TIMEOUT)
-        except subprocess.TimeoutExpired as expired:
-            yield Result("contract", "all cases", "failed", f"no end within {CONTRACT_TIMEOUT} s\n{tail((expired.stdout or b'').decode(errors='replace'))}")
-            return
-        text = pathlib.Path(report.name).read_text()
-    if not text:
-        yield Result("contract", "all cases", "failed", tail(done.stdout))
-        return
-    for case in json.loads(text):
-        yield Result("contract", case["name"], case["outcome"], case["text"])
+    yield from report_program("contract", "all cases", CONTRACT_TIMEOUT,
+                              [ROOT / "tests/integration/contract.py", "--build", options.build, "--suite", shared])
 
 
 # Unoptimised: it compiles several times faster, and what the sanitizers find is the same.
