@@ -7,8 +7,8 @@
 namespace daiv::proxy {
 namespace {
 
-constexpr std::array hop_by_hop{"connection",          "keep-alive",      "te", "upgrade", "expect",
-                                "proxy-authorization", "proxy-connection"};
+constexpr std::array about_connection{"connection", "keep-alive",       "te",
+                                      "upgrade",    "proxy-connection", "expect"};
 
 // What a Connection field must not take out: without them the message would be another one.
 constexpr std::array untouchable{"host", "content-length", "transfer-encoding", "trailer"};
@@ -19,10 +19,14 @@ bool contains(const Names& names, std::string_view name) {
                              [&](const auto& other) { return equals_ignoring_case(name, other); });
 }
 
+bool is_hop_by_hop(std::string_view name) {
+  return contains(about_connection, name) || equals_ignoring_case(name, "proxy-authorization");
+}
+
 void remove_hop_by_hop(std::vector<Field>& fields) {
   const auto named = list_of(fields, "Connection");
   std::erase_if(fields, [&](const Field& field) {
-    if (contains(hop_by_hop, field.name)) return true;
+    if (is_hop_by_hop(field.name)) return true;
     return contains(named, field.name) && !contains(untouchable, field.name);
   });
 }
@@ -34,7 +38,7 @@ void keep_upgrade(std::vector<Field>& fields) {
   std::erase_if(fields, [&](const Field& field) {
     if (equals_ignoring_case(field.name, "Upgrade")) return false;
     if (equals_ignoring_case(field.name, "Connection")) return std::exchange(connection_kept, true);
-    if (contains(hop_by_hop, field.name)) return true;
+    if (is_hop_by_hop(field.name)) return true;
     return contains(named, field.name) && !contains(untouchable, field.name);
   });
   for (Field& field : fields)
@@ -102,7 +106,8 @@ bool is_idempotent(std::string_view method) {
 }
 
 bool is_sendable(const Secret& secret) {
-  return is_token(secret.header) && is_field_value(secret.value);
+  return is_token(secret.header) && is_field_value(secret.value) &&
+         !contains(about_connection, secret.header) && !contains(untouchable, secret.header);
 }
 
 }  // namespace daiv::proxy

@@ -34,7 +34,8 @@ ResponseHead plan_response(ResponseHead head, Upgrade upgrade, int client_minor_
 // RFC 9110 §9.2.2; only these are sent again when a kept connection turns out to be closed.
 bool is_idempotent(std::string_view method);
 
-// Whether a secret can be a field at all: its name a token, its value without control characters.
+// Whether a secret can be a field at all: its name a token, its value without control characters,
+// and nothing that says where a message goes, where it ends, or what becomes of its connection.
 bool is_sendable(const Secret& secret);
 
 }  // namespace daiv::proxy

@@ -77,7 +77,7 @@ std::optional<Refusal> JudgedRequest::judge_now() {
     return refuse(403, describe(verdict_.reason, host, method()), suggest_rule(host, method()));
   const bool is_plain = destination_->scheme == Scheme::http;
   if (verdict_.secret != nullptr) {
-    if (!is_sendable(*verdict_.secret)) return refuse(403, "the rule's secret is no header field");
+    if (!is_sendable(*verdict_.secret)) return refuse(403, "the rule's secret can be no header field");
     // It would be in the answer.
     if (equals_ignoring_case(method(), "TRACE"))
       return refuse(403, "TRACE would show the credential");

@@ -55,6 +55,10 @@ TEST(ForwardedHead, SecretsThatWouldBeTwoFieldsAreNotSendable) {
   EXPECT_FALSE(is_sendable({"X-Key", "a\r\nHost: b"}));
   EXPECT_FALSE(is_sendable({"X Key", "a"}));
   EXPECT_FALSE(is_sendable({"", "a"}));
+  EXPECT_TRUE(is_sendable({"Proxy-Authorization", "Basic YTpi"}));
+  for (const char* name : {"Host", "content-length", "Transfer-Encoding", "Trailer", "Connection",
+                           "Keep-Alive", "TE", "Upgrade", "Expect", "Proxy-Connection"})
+    EXPECT_FALSE(is_sendable({name, "1"})) << name;
 }
 
 }  // namespace
