@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "agent/fs_handler.hpp"
+#include "os/allocator.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/socket.hpp"
@@ -109,6 +110,7 @@ void run_fs_worker(const Context& context, os::UniqueFd control) noexcept {
   try {
     if (become_worker(context, {control.get()}).step != nullptr) ::_exit(1);
     ::prctl(PR_SET_NAME, "daiv-files");
+    os::keep_freed_memory();
     ::umask(022);
     if (::chdir("/workspace") != 0) ::_exit(1);
     while (auto message = os::receive_message(control, sizeof(std::uint32_t)))

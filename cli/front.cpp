@@ -6,7 +6,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 #include <sys/wait.h>
@@ -28,6 +27,7 @@
 #include "cli/pull_metrics.hpp"
 #include "cli/watermark_pruner.hpp"
 #include "images/image_service.hpp"
+#include "os/allocator.hpp"
 #include "runtime/broker_client.hpp"
 #include "sessions/broker_host.hpp"
 #include "sessions/native_sessions.hpp"
@@ -37,14 +37,6 @@ namespace asio = boost::asio;
 
 namespace daiv::cli {
 namespace {
-
-// A body of some hundred kilobytes passes through several strings. Memory that goes back to the
-// kernel with each of them is faulted in again by the next, page by page: half of what a
-// write of 500 kB cost where the host is a virtual machine itself (mallopt(3)).
-void keep_memory_of_bodies() {
-  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
-}
 
 // Threads that wait for the broker, the database and files; and those that wait for registries.
 constexpr std::size_t pool_threads = 16;
@@ -155,7 +147,7 @@ images::PullObserver Front::disk_watch() {
 }
 
 int Front::run() {
-  keep_memory_of_bodies();
+  os::keep_freed_memory();
   sessions_.start();
   watch_signals();
   asio::co_spawn(io_, serve(), [this](const std::exception_ptr& error) {
