@@ -155,13 +155,18 @@ void Broker::accept_request(std::string_view bytes, std::vector<os::UniqueFd> fd
   start_request(std::move(request));
 }
 
+Broker::Kind Broker::kind_of(const Request& request) {
+  if (std::holds_alternative<CreateSandbox>(request)) return Kind::creation;
+  if (std::holds_alternative<OpenUpstreamSockets>(request)) return Kind::lending;
+  return Kind::request;
+}
+
 void Broker::start_request(Waiting waiting) {
   const RequestMessage message = std::move(waiting.message);
-  const bool creation = std::holds_alternative<CreateSandbox>(message.body);
   if (leaves_work(message.body)) house_is_dirty_ = true;
   const std::uint32_t number = message.number;
   try {
-    start(creation ? Kind::creation : Kind::request, number, session_of(message.body), {},
+    start(kind_of(message.body), number, session_of(message.body), {},
           [&](const os::UniqueFd& reply) {
             send_outcome(reply, number, operations_.perform(message.body, std::move(waiting.fds)));
           });
@@ -215,7 +220,8 @@ void Broker::receive_reply(Running& operation) {
     auto message = os::receive_message(operation.reply, max_broker_message_bytes);
     if (!message || operation.kind == Kind::clean_up) return;
     operation.answered = true;
-    if (!message->fds.empty()) {  // the first is an agent's pidfd (Created)
+    if (operation.kind != Kind::lending &&
+        !message->fds.empty()) {  // the first is an agent's pidfd (Created)
       os::UniqueFd copy = os::duplicate(message->fds.front());
       watch(copy, EPOLLIN);
       const int number = copy.get();
@@ -256,11 +262,12 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
       house_is_dirty_ = true;
       break;
     case Kind::request:
+    case Kind::lending:
     case Kind::creation:
       if (operation.answered) break;
       Failed failed{Failure::internal,
                     fmt::format("the operation ended with {}", status.describe())};
-      if (operation.kind == Kind::request) {
+      if (operation.kind != Kind::creation) {
         send_failure(operation.number, failed.kind, std::move(failed.message));
         break;
       }

@@ -29,7 +29,8 @@ public:
   void run();
 
 private:
-  enum class Kind : std::uint8_t { request, creation, clean_up, housekeeping };
+  // Those that lend sockets answer with descriptors of which none is an agent's.
+  enum class Kind : std::uint8_t { request, creation, lending, clean_up, housekeeping };
   struct Waiting {
     RequestMessage message;
     std::vector<os::UniqueFd> fds;
@@ -57,6 +58,7 @@ private:
   void unwatch(const os::UniqueFd& fd);
   void receive_requests();
   void accept_request(std::string_view bytes, std::vector<os::UniqueFd> fds);
+  static Kind kind_of(const Request& request);
   void start_request(Waiting waiting);
   template <typename Work>
   void start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "os/network_namespace.hpp"
+
 namespace daiv::runtime {
 namespace {
 
@@ -27,6 +29,12 @@ bool read_subnet(std::string_view text, netns::Subnet& subnet) {
 bool read_path(std::string_view text, std::string& path) {
   if (!text.starts_with('/')) return false;
   path = text;
+  return true;
+}
+
+bool read_network(std::string_view text, std::string& name) {
+  if (!text.empty() && !os::is_network_name(text)) return false;
+  name = text;
   return true;
 }
 
@@ -52,6 +60,7 @@ Taken take(BrokerOptions& options, std::string_view name, std::string_view value
   if (name == "front-uid") return taken(read_number(value, options.front_uid));
   if (name == "front-gid") return taken(read_number(value, options.front_gid));
   if (name == "egress-subnet") return taken(read_subnet(value, options.egress_subnet));
+  if (name == "egress-netns") return taken(read_network(value, options.egress_network));
   if (name == "session-disk-bytes") return taken(read_number(value, options.session_disk_bytes));
   if (name == "min-free-disk-bytes") return taken(read_number(value, options.min_free_disk_bytes));
   if (name == "agent") return taken(read_path(value, options.agent));
@@ -83,7 +92,8 @@ std::expected<BrokerOptions, std::string> parse_broker_options(
       case Taken::yes:
         break;
       case Taken::bad_value:
-        return Fault(fmt::format("{}: not an absolute path or a number in range", argument));
+        return Fault(
+            fmt::format("{}: not an absolute path, a name or a number in range", argument));
       case Taken::unknown:
         return Fault(fmt::format("{}: unknown argument", argument));
     }

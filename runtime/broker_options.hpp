@@ -26,6 +26,9 @@ struct BrokerOptions {
   std::uint64_t min_free_disk_bytes = 0;  // below: no new sessions and layers
   // Where the addresses of links to the proxy come from.
   netns::Subnet egress_subnet = *netns::parse_subnet(netns::default_subnet);
+  // Name below os::named_networks of the network namespace that upstream sockets are opened in;
+  // empty: none are.
+  std::string egress_network;
 };
 
 // Every argument is --name=value. The error names the argument and what is accepted.

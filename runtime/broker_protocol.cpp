@@ -78,6 +78,9 @@ void write(wire::Writer& out, const RunCredentialHelper& request) {
   out.text(request.helper).text(request.server);
 }
 void write(wire::Writer&, const ProbeHost&) {}
+void write(wire::Writer& out, const OpenUpstreamSockets& request) {
+  out.u8(static_cast<std::uint8_t>(request.family)).u8(static_cast<std::uint8_t>(request.type));
+}
 
 CreateSandbox read_create(wire::Reader& in) {
   CreateSandbox request;
@@ -130,6 +133,15 @@ RunCredentialHelper read_helper(wire::Reader& in) {
   return request;
 }
 
+OpenUpstreamSockets read_open_upstream(wire::Reader& in) {
+  using Request = OpenUpstreamSockets;
+  const std::uint8_t family = in.u8();
+  const std::uint8_t type = in.u8();
+  require(family <= static_cast<std::uint8_t>(Request::Family::inet6), "family");
+  require(type <= static_cast<std::uint8_t>(Request::Type::datagram), "type");
+  return {static_cast<Request::Family>(family), static_cast<Request::Type>(type)};
+}
+
 enum class RequestTag : std::uint8_t {
   create,
   kill,
@@ -140,7 +152,8 @@ enum class RequestTag : std::uint8_t {
   remove_layers,
   list_layers,
   credential,
-  probe
+  probe,
+  open_upstream
 };
 
 Request read_request(RequestTag tag, wire::Reader& in) {
@@ -165,6 +178,8 @@ Request read_request(RequestTag tag, wire::Reader& in) {
       return read_helper(in);
     case RequestTag::probe:
       return ProbeHost{};
+    case RequestTag::open_upstream:
+      return read_open_upstream(in);
   }
   throw wire::DecodeError("request type");
 }
@@ -188,6 +203,9 @@ void write(wire::Writer& out, const Unpacked& answer) {
 void write(wire::Writer& out, const Layers& answer) { out.texts(answer.layers); }
 void write(wire::Writer& out, const Credential& answer) { out.text(answer.output); }
 void write(wire::Writer& out, const HostReport& answer) { out.texts(answer.checks); }
+void write(wire::Writer& out, const UpstreamSockets& answer) {
+  out.u64(answer.network.inode).u64(answer.network.since_ns);
+}
 
 Failed read_failed(wire::Reader& in) {
   const std::uint8_t kind = in.u8();
@@ -239,6 +257,13 @@ HostReport read_report(wire::Reader& in) {
   return answer;
 }
 
+UpstreamSockets read_upstream(wire::Reader& in) {
+  UpstreamSockets answer;
+  answer.network.inode = in.u64();
+  answer.network.since_ns = in.u64();
+  return answer;
+}
+
 enum class AnswerTag : std::uint8_t {
   failed,
   done,
@@ -247,7 +272,8 @@ enum class AnswerTag : std::uint8_t {
   unpacked,
   layers,
   credential,
-  report
+  report,
+  upstream
 };
 
 Answer read_answer(AnswerTag tag, wire::Reader& in) {
@@ -268,6 +294,8 @@ Answer read_answer(AnswerTag tag, wire::Reader& in) {
       return read_credential(in);
     case AnswerTag::report:
       return read_report(in);
+    case AnswerTag::upstream:
+      return read_upstream(in);
   }
   throw wire::DecodeError("answer type");
 }

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "os/network_namespace.hpp"
+#include "os/socket.hpp"
 #include "wire/codec.hpp"
 
 // What the front asks of the broker: fixed messages over a SEQPACKET socket, descriptors attached.
@@ -114,8 +116,20 @@ struct RunCredentialHelper {
 // What the host offers. Answer: HostReport.
 struct ProbeHost {};
 
+// Sockets of the network namespace that the broker was started with
+// (BrokerOptions::egress_network), unconnected: for connections to origins, and for the resolver.
+// Answer: UpstreamSockets. Failed where there is no such namespace (any more): never a socket of
+// another one.
+struct OpenUpstreamSockets {
+  enum class Family : std::uint8_t { inet, inet6 };
+  enum class Type : std::uint8_t { stream, datagram };
+  Family family = Family::inet;
+  Type type = Type::stream;
+};
+
 using Request = std::variant<CreateSandbox, KillSandbox, RemoveSandbox, ListSandboxes, AdoptSandbox,
-                             UnpackLayer, RemoveLayers, ListLayers, RunCredentialHelper, ProbeHost>;
+                             UnpackLayer, RemoveLayers, ListLayers, RunCredentialHelper, ProbeHost,
+                             OpenUpstreamSockets>;
 
 // ---- answers
 // ---------------------------------------------------------------------------------------------------------
@@ -173,8 +187,15 @@ struct HostReport {
   std::vector<std::string> checks;
 };
 
-using Answer =
-    std::variant<Failed, Done, Created, Inventory, Unpacked, Layers, Credential, HostReport>;
+// Descriptors: a NETLINK_ROUTE socket, by which the front can ask which addresses are the
+// namespace's own, and upstream_batch sockets of the kind that was asked for.
+struct UpstreamSockets {
+  os::NetworkIdentity network;
+};
+inline constexpr std::size_t upstream_batch = os::max_fds_per_message - 1;
+
+using Answer = std::variant<Failed, Done, Created, Inventory, Unpacked, Layers, Credential,
+                            HostReport, UpstreamSockets>;
 
 // A message on the socket: the request's number, which its answer repeats, and the body.
 struct RequestMessage {

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -27,6 +28,7 @@
 #include "runtime/disk_limits.hpp"
 #include "runtime/seccomp_filter.hpp"
 #include "runtime/trash.hpp"
+#include "runtime/upstream.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -190,7 +192,7 @@ std::string find_overlap(std::string_view subids, const UidRanges& ranges) {
 
 HostReport probe_host(const BrokerOptions& options) {
   using Check = std::function<std::string()>;
-  const std::vector<std::pair<std::string, Check>> checks{
+  std::vector<std::pair<std::string, Check>> checks{
       {"kernel", check_kernel},
       {"cgroups", [&] { return check_cgroups(options); }},
       {"user namespaces", [&] { return check_user_namespaces(options); }},
@@ -200,6 +202,11 @@ HostReport probe_host(const BrokerOptions& options) {
       {"disk", [&] { return check_disk(options); }},
       {"disk quota", [&] { return check_quota(options); }},
   };
+  if (!options.egress_network.empty())
+    checks.emplace_back("egress namespace", [&] {
+      open_upstream(options, AF_INET, SOCK_STREAM, 1);
+      return std::string(good);
+    });
   HostReport report;
   for (const auto& [name, check] : checks) {
     report.checks.push_back(name);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +25,7 @@
 #include "runtime/names.hpp"
 #include "runtime/sandbox_plan.hpp"
 #include "runtime/trash.hpp"
+#include "runtime/upstream.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -232,6 +234,13 @@ Outcome Operations::act(const RunCredentialHelper& request, std::vector<os::Uniq
 
 Outcome Operations::act(const ProbeHost&, std::vector<os::UniqueFd>) {
   return outcome(probe_host(options_));
+}
+
+Outcome Operations::act(const OpenUpstreamSockets& request, std::vector<os::UniqueFd>) {
+  const int family = request.family == OpenUpstreamSockets::Family::inet ? AF_INET : AF_INET6;
+  const int type = request.type == OpenUpstreamSockets::Type::stream ? SOCK_STREAM : SOCK_DGRAM;
+  netns::UpstreamSockets sockets = open_upstream(options_, family, type, upstream_batch);
+  return {UpstreamSockets{sockets.network}, std::move(sockets.opened)};
 }
 
 void Operations::keep_house() {

@@ -46,6 +46,7 @@ private:
   Outcome act(const ListLayers& request, std::vector<os::UniqueFd> fds);
   Outcome act(const RunCredentialHelper& request, std::vector<os::UniqueFd> fds);
   Outcome act(const ProbeHost& request, std::vector<os::UniqueFd> fds);
+  Outcome act(const OpenUpstreamSockets& request, std::vector<os::UniqueFd> fds);
 
   std::optional<Failed> refuse(const CreateSandbox& request,
                                const std::vector<os::UniqueFd>& fds) const;

@@ -30,16 +30,18 @@ CreateSandbox creation() {
 }
 
 std::vector<Request> all_requests() {
-  return {creation(),
-          KillSandbox{session},
-          RemoveSandbox{session},
-          ListSandboxes{},
-          AdoptSandbox{session, 8080},
-          UnpackLayer{"aaaaaa", digest, 5, 6, {"aaaaab", "aaaaac"}, true},
-          RemoveLayers{{"aaaaaa"}},
-          ListLayers{},
-          RunCredentialHelper{"ecr-login", "https://registry.example"},
-          ProbeHost{}};
+  return {
+      creation(),
+      KillSandbox{session},
+      RemoveSandbox{session},
+      ListSandboxes{},
+      AdoptSandbox{session, 8080},
+      UnpackLayer{"aaaaaa", digest, 5, 6, {"aaaaab", "aaaaac"}, true},
+      RemoveLayers{{"aaaaaa"}},
+      ListLayers{},
+      RunCredentialHelper{"ecr-login", "https://registry.example"},
+      ProbeHost{},
+      OpenUpstreamSockets{OpenUpstreamSockets::Family::inet6, OpenUpstreamSockets::Type::datagram}};
 }
 
 std::vector<Answer> all_answers() {
@@ -50,7 +52,8 @@ std::vector<Answer> all_answers() {
           Unpacked{digest, 3, 4, true, false},
           Layers{{"aaaaaa"}},
           Credential{"{}"},
-          HostReport{{"kernel", "ok"}}};
+          HostReport{{"kernel", "ok"}},
+          UpstreamSockets{{1ULL << 63U, 7}}};
 }
 
 // A message may end in a link of the wrong kind only by being refused.
@@ -72,6 +75,17 @@ TEST(BrokerProtocol, ALinkSurvivesTheWire) {
   const RequestMessage adopted =
       decode_request(encode(RequestMessage{1, AdoptSandbox{session, 9}}));
   EXPECT_EQ(std::get<AdoptSandbox>(adopted.body).egress_port, 9);
+}
+
+TEST(BrokerProtocol, AFrontChoosesFamilyAndTypeOfAnUpstreamSocketAndNothingElse) {
+  const std::string bytes = encode(RequestMessage{1, OpenUpstreamSockets{}});
+  EXPECT_EQ(bytes.size(), 4U + 1 + 2);
+  for (const std::size_t field : {bytes.size() - 2, bytes.size() - 1})
+    for (const char value : {'\2', '\3', '\x10', '\x7f', '\xff'}) {
+      std::string hostile = bytes;
+      hostile[field] = value;
+      EXPECT_THROW(decode_request(hostile), wire::DecodeError) << field;
+    }
 }
 
 TEST(BrokerProtocol, RequestsSurviveTheWire) {

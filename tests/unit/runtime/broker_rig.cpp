@@ -45,11 +45,13 @@ bool is_ours(uid_t uid) { return uid >= uid_start && uid - uid_start < uid_count
 
 }  // namespace
 
-BrokerRig::BrokerRig(std::vector<std::string> environment, const std::string& state_name)
+BrokerRig::BrokerRig(std::vector<std::string> environment, const std::string& state_name,
+                     std::vector<std::string> more)
     : base_(make_base()),
       state_(base_ + "/" + state_name),
       run_(base_ + "/run"),
-      environment_(std::move(environment)) {
+      environment_(std::move(environment)),
+      more_(std::move(more)) {
   const auto mount = find_cgroup2_mount(os::read_file("/proc/self/mountinfo", 16U << 20));
   if (!mount) throw std::runtime_error("no cgroup2 mount");
   cgroup_ = *mount + "/daiv-test-" + base_.substr(base_.rfind('-') + 1);
@@ -88,6 +90,7 @@ void BrokerRig::start() {
       "--unpack=" PROBE_UNPACK,
       "--cgroup-root=" + cgroup_,
   };
+  arguments.insert(arguments.end(), more_.begin(), more_.end());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -21,9 +21,9 @@ inline constexpr std::uint32_t uid_count = 64;
 // to its sandboxes.
 class BrokerRig {
 public:
-  // `environment` is the broker's.
+  // `environment` is the broker's; `more` are arguments of it.
   explicit BrokerRig(std::vector<std::string> environment = {},
-                     const std::string& state_name = "state");
+                     const std::string& state_name = "state", std::vector<std::string> more = {});
   ~BrokerRig();
   BrokerRig(const BrokerRig&) = delete;
   BrokerRig& operator=(const BrokerRig&) = delete;
@@ -57,6 +57,7 @@ private:
   std::string run_;
   std::string cgroup_;
   std::vector<std::string> environment_;
+  std::vector<std::string> more_;
   os::Child broker_;
   std::unique_ptr<BrokerClient> client_;
   unsigned next_layer_ = 0;
