@@ -350,7 +350,8 @@ private:
                      const std::expected<Upstream, DialFault>& upstream) const {
     const ConnectVerdict now = judge_connect(*session_.policy, authority.host, authority.port);
     return now.allowed && !now.intercepted && upstream &&
-           judge(core_, upstream->address, now.rule) == AddressVerdict::allowed;
+           judge(core_, upstream->address, now.rule, upstream->network.get()) ==
+               AddressVerdict::allowed;
   }
 
   asio::awaitable<void> run_tunnel(Upstream upstream, Reason reason) {
@@ -358,8 +359,9 @@ private:
     decision_.allowed = true;
     ++core_.counters.tunnels;
     tunnel_end_ = describe(reason, upstream.authority.host, {});
-    const TunnelEntry entry(session_, OpenTunnel{upstream.authority, std::nullopt, upstream.address,
-                                                 &client_.channel, upstream.channel.get()});
+    const TunnelEntry entry(
+        session_, OpenTunnel{upstream.authority, std::nullopt, upstream.address, upstream.network,
+                             &client_.channel, upstream.channel.get()});
     Relay relay(client_.channel, *upstream.channel, traffic_, core_.settings.timeouts.tunnel);
     const bool told = co_await say_established();
     if (told) {

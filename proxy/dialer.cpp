@@ -100,7 +100,7 @@ private:
     std::string refused;
     for (const auto& address : addresses) {
       const ip::tcp::endpoint endpoint(address, authority_.port);
-      AddressVerdict verdict = judge(core_, address, rule_);
+      AddressVerdict verdict = judge(core_, address, rule_, nullptr);
       if (core_.settings.is_closed_endpoint && core_.settings.is_closed_endpoint(endpoint))
         verdict = AddressVerdict::forbidden;
       if (verdict == AddressVerdict::allowed)
@@ -120,21 +120,22 @@ private:
       const ip::tcp::endpoint endpoint = endpoints[index];
       milliseconds limit = std::min(core_.settings.timeouts.connect, time_left());
       if (!is_last) limit = std::min(limit, impatient_limit);
-      auto channel = open_channel(endpoint);
-      if (!channel) {
-        fault = channel.error();
+      auto exit = co_await open_exit(endpoint);
+      if (!exit) {
+        fault = std::move(exit.error());
         continue;
       }
-      Channel& opened = **channel;
-      const error_code error = co_await opened.connect(endpoint, limit);
+      auto channel = std::make_unique<Channel>(session_.channels, std::move(exit->socket));
+      const error_code error = co_await channel->connect(endpoint, limit);
       if (!error) {
         Upstream upstream{.authority = authority_,
                           .credential = {},
                           .address = endpoint.address(),
+                          .network = std::move(exit->network),
                           .channel = {},
                           .received = {},
                           .idle_since = {}};
-        upstream.channel = std::move(*channel);
+        upstream.channel = std::move(channel);
         co_return upstream;
       }
       fault = describe_failure(endpoint, error);
@@ -142,19 +143,56 @@ private:
     co_return std::unexpected(std::move(fault));
   }
 
-  std::expected<std::unique_ptr<Channel>, DialFault> open_channel(
-      const ip::tcp::endpoint& endpoint) const {
+  // A socket that may connect to `endpoint`, and the namespace that it leaves.
+  struct Exit {
+    ip::tcp::socket socket;
+    std::shared_ptr<const OutboundNetwork> network;
+  };
+
+  using Opened = std::expected<Exit, DialFault>;
+
+  asio::awaitable<Opened> open_exit(ip::tcp::endpoint endpoint) {
+    if (!core_.settings.outbound) co_return with_options(open_own(endpoint));
+    Opened taken = co_await take_exit(endpoint);
+    co_return with_options(std::move(taken));
+  }
+
+  static Opened with_options(Opened exit) {
+    if (!exit) return exit;
+    error_code ignored;
+    exit->socket.set_option(ip::tcp::no_delay(true), ignored);
+    // Finds peers that vanished during a tunnel's long silence.
+    exit->socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    return exit;
+  }
+
+  Opened open_own(const ip::tcp::endpoint& endpoint) const {
     ip::tcp::socket socket(core_.executor);
     error_code error;
     socket.open(endpoint.protocol(), error);
     const std::string& device = core_.settings.outbound_interface;
     if (!error && !device.empty()) socket.set_option(BindToDevice(device), error);
     if (error) return std::unexpected(describe_failure(endpoint, error));
-    error_code ignored;
-    socket.set_option(ip::tcp::no_delay(true), ignored);
-    // Finds peers that vanished during a tunnel's long silence.
-    socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    return std::make_unique<Channel>(session_.channels, std::move(socket));
+    return Exit{std::move(socket), nullptr};
+  }
+
+  // The namespace has addresses of its own, which are known with the socket.
+  asio::awaitable<Opened> take_exit(ip::tcp::endpoint endpoint) {
+    const bool is_v4 = endpoint.protocol() == ip::tcp::v4();
+    const OutboundKind kind = is_v4 ? OutboundKind::tcp4 : OutboundKind::tcp6;
+    auto taken =
+        co_await take_outbound(core_.settings.outbound, kind, core_.executor, core_.pool, until_);
+    if (!taken) co_return std::unexpected(DialFault{502, std::move(taken.error())});
+    const AddressVerdict verdict = judge(core_, endpoint.address(), rule_, taken->network.get());
+    if (verdict != AddressVerdict::allowed)
+      co_return std::unexpected(
+          DialFault{403, describe_verdict(authority_.host, endpoint.address(), verdict)});
+    ip::tcp::socket socket(core_.executor);
+    error_code error;
+    socket.assign(endpoint.protocol(), taken->socket.get(), error);
+    if (error) co_return std::unexpected(describe_failure(endpoint, error));
+    static_cast<void>(taken->socket.release());
+    co_return Exit{std::move(socket), std::move(taken->network)};
   }
 
   DialFault describe_failure(const ip::tcp::endpoint& endpoint, const error_code& error) const {
@@ -172,12 +210,19 @@ private:
 
 }  // namespace
 
-AddressVerdict judge(const ProxyCore& core, const ip::address& address, const Rule* rule) {
+AddressVerdict judge(const ProxyCore& core, const ip::address& address, const Rule* rule,
+                     const OutboundNetwork* network) {
   const EgressSettings& settings = core.settings;
   if (settings.address_judge) return settings.address_judge(address, rule);
-  if (!settings.is_own_address)
-    return judge_address(address, rule, [](const ip::address&) { return false; });
-  return judge_address(address, rule, settings.is_own_address);
+  return judge_address(address, rule, [&](const ip::address& carried) {
+    if (settings.is_own_address && settings.is_own_address(carried)) return true;
+    return network != nullptr && (network->is_own(carried) || network->is_own(address));
+  });
+}
+
+bool is_present(const ProxyCore& core, const OutboundNetwork* network) {
+  const auto& outbound = core.settings.outbound;
+  return network == nullptr ? !outbound : network->identity() == outbound->find_present();
 }
 
 asio::awaitable<std::expected<Upstream, DialFault>> dial(std::shared_ptr<ProxyCore> core,

@@ -5,15 +5,23 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <vector>
+
+#include "proxy/outbound_sockets.hpp"
 
 namespace daiv::proxy {
 namespace {
@@ -68,19 +76,61 @@ void take(void* argument, int status, int /*timeouts*/, ares_addrinfo* answer) n
   outcome.answer.reset(answer);
 }
 
+// Sockets that are not this process's to make, as c-ares asks for them (ares_set_socket_functions).
+struct LentSockets {
+  OutboundSockets* from = nullptr;
+  std::set<OutboundKind> absent;  // asked for once and not again
+  std::string fault;              // why
+};
+
+ares_socket_t open_lent(int family, int type, int /*protocol*/, void* data) noexcept {
+  auto& lent = *static_cast<LentSockets*>(data);
+  const bool is_v4 = family == AF_INET;
+  const bool is_stream = (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM;
+  const OutboundKind kind = is_stream ? (is_v4 ? OutboundKind::tcp4 : OutboundKind::tcp6)
+                                      : (is_v4 ? OutboundKind::udp4 : OutboundKind::udp6);
+  try {
+    if (!lent.absent.contains(kind)) return lent.from->take(kind).socket.release();
+  } catch (const std::exception& error) {
+    lent.fault = error.what();
+    lent.absent.insert(kind);
+  }
+  errno = ENETDOWN;
+  return ARES_SOCKET_BAD;
+}
+
+// All five are ours, since releases differ in what they do where one is missing.
+const ares_socket_functions lent_functions{
+    .asocket = open_lent,
+    .aclose = [](ares_socket_t socket, void*) { return ::close(socket); },
+    .aconnect = [](ares_socket_t socket, const sockaddr* address, ares_socklen_t size,
+                   void*) { return ::connect(socket, address, size); },
+    .arecvfrom = [](ares_socket_t socket, void* data, std::size_t size, int flags, sockaddr* from,
+                    ares_socklen_t* from_size,
+                    void*) { return ::recvfrom(socket, data, size, flags, from, from_size); },
+    .asendv = [](ares_socket_t socket, const iovec* parts, int count,
+                 void*) { return ::writev(socket, parts, count); },
+};
+
 // Throws nothing: what fails is in the status.
-int open_channel(const std::string& servers, AresChannel& channel) {
+int open_channel(const LookupWays& ways, AresChannel& channel) {
   static std::once_flag once;
   std::call_once(once, [] { ::ares_library_init(ARES_LIB_INIT_ALL); });
   ares_options options{};
   options.timeout = try_limit_ms;
   options.tries = tries;
+  int given = ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+  std::string resolver_file = ways.resolver_file;
+  if (!resolver_file.empty() && ::access(resolver_file.c_str(), F_OK) == 0) {
+    options.resolvconf_path = resolver_file.data();  // copied
+    given |= ARES_OPT_RESOLVCONF;
+  }
   ares_channel opened = nullptr;
-  const int status = ::ares_init_options(&opened, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES);
+  const int status = ::ares_init_options(&opened, &options, given);
   if (status != ARES_SUCCESS) return status;
   channel.reset(opened);
-  if (servers.empty()) return ARES_SUCCESS;
-  return ::ares_set_servers_ports_csv(opened, servers.c_str());
+  if (ways.servers.empty()) return ARES_SUCCESS;
+  return ::ares_set_servers_ports_csv(opened, ways.servers.c_str());
 }
 
 // One step of its sockets' waiting; not by select(2), which knows no descriptor above 1023.
@@ -131,11 +181,13 @@ TimedLookup read(const std::string& name, const ares_addrinfo& answer) {
 
 }  // namespace
 
-TimedLookup look_up(const std::string& name, const std::string& servers) {
+TimedLookup look_up(const std::string& name, const LookupWays& ways) {
   Outcome outcome;
+  LentSockets lent{ways.sockets.get(), {}, {}};  // the channel uses it to its end
   AresChannel channel;
-  if (const int status = open_channel(servers, channel); status != ARES_SUCCESS)
+  if (const int status = open_channel(ways, channel); status != ARES_SUCCESS)
     return failed(fmt::format("{}: {}", name, ::ares_strerror(status)));
+  if (ways.sockets) ::ares_set_socket_functions(channel.get(), &lent_functions, &lent);
   ares_addrinfo_hints hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -143,6 +195,8 @@ TimedLookup look_up(const std::string& name, const std::string& servers) {
   const auto until = steady_clock::now() + lookup_limit;
   while (!outcome.done && steady_clock::now() < until) serve_once(channel.get());
   if (!outcome.done) ::ares_cancel(channel.get());
+  if (!lent.fault.empty() && outcome.status != ARES_SUCCESS)
+    return failed(fmt::format("{}: {}", name, lent.fault));
   if (outcome.status != ARES_SUCCESS || !outcome.answer)
     return failed(fmt::format("{}: {}", name, ::ares_strerror(outcome.status)));
   return read(name, *outcome.answer);

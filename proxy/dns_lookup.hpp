@@ -18,9 +18,9 @@ inline constexpr std::chrono::seconds min_answer_lifetime{1};
 inline constexpr std::chrono::seconds max_answer_lifetime{3600};
 inline constexpr std::chrono::seconds failure_lifetime{3};
 
-// Asks /etc/hosts, then the name servers of /etc/resolv.conf as both are now (c-ares), or
-// `servers` ("ADDRESS:PORT,…") in place of the latter. Addresses come in the order of RFC 6724.
-// Blocks, for a bounded time.
-TimedLookup look_up(const std::string& name, const std::string& servers);
+// Asks /etc/hosts, then the name servers of /etc/resolv.conf (or of the ways' own) as both are now
+// (c-ares), through sockets of the ways'. Addresses come in the order of RFC 6724. Blocks, for a
+// bounded time.
+TimedLookup look_up(const std::string& name, const LookupWays& ways);
 
 }  // namespace daiv::proxy

@@ -176,7 +176,7 @@ private:
       if (!verdict.allowed || verdict.intercepted) return false;
       rule = verdict.rule;
     }
-    return judge(*core_, tunnel.address, rule) == AddressVerdict::allowed;
+    return judge(*core_, tunnel.address, rule, tunnel.network.get()) == AddressVerdict::allowed;
   }
 
   static asio::awaitable<void> accept(std::shared_ptr<Impl> self,

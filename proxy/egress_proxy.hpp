@@ -18,6 +18,7 @@
 #include "proxy/address_class.hpp"
 #include "proxy/certificate_authority.hpp"
 #include "proxy/host_name.hpp"
+#include "proxy/outbound_sockets.hpp"
 #include "proxy/policy.hpp"
 
 namespace daiv::proxy {
@@ -59,6 +60,9 @@ struct EgressSettings {
   // Endpoints that no rule opens: the daemon's own API, the proxies' listeners. Empty: none.
   std::function<bool(const boost::asio::ip::tcp::endpoint&)> is_closed_endpoint;
   std::string outbound_interface;  // SO_BINDTODEVICE for connections to origins; empty: any
+  // Where sockets to origins and name servers come from; null: they are the front's own.
+  std::shared_ptr<OutboundSockets> outbound;  // shared with look-ups, on threads of their own
+  std::string resolver_file;  // in place of /etc/resolv.conf where it exists; empty: none
   // In place of judge_address() with is_own_address, where it is set: for origins on loopback in
   // tests. Nothing that reads settings fills it.
   std::function<AddressVerdict(const boost::asio::ip::address&, const Rule*)> address_judge;

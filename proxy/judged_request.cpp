@@ -77,7 +77,8 @@ std::optional<Refusal> JudgedRequest::judge_now() {
     return refuse(403, describe(verdict_.reason, host, method()), suggest_rule(host, method()));
   const bool is_plain = destination_->scheme == Scheme::http;
   if (verdict_.secret != nullptr) {
-    if (!is_sendable(*verdict_.secret)) return refuse(403, "the rule's secret can be no header field");
+    if (!is_sendable(*verdict_.secret))
+      return refuse(403, "the rule's secret can be no header field");
     // It would be in the answer.
     if (equals_ignoring_case(method(), "TRACE"))
       return refuse(403, "TRACE would show the credential");
@@ -102,7 +103,9 @@ std::string JudgedRequest::secret_header() const {
 bool JudgedRequest::may_use(const Upstream& upstream) const {
   return upstream.authority == destination_->authority && upstream.scheme == destination_->scheme &&
          upstream.credential == credential() && upstream.policy_number == session_->policy_number &&
-         judge(*core_, upstream.address, verdict_.rule) == AddressVerdict::allowed;
+         is_present(*core_, upstream.network.get()) &&
+         judge(*core_, upstream.address, verdict_.rule, upstream.network.get()) ==
+             AddressVerdict::allowed;
 }
 
 std::optional<Upstream> JudgedRequest::take_idle(Protocols protocols) {

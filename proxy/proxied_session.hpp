@@ -35,7 +35,8 @@ struct ProxyCore {
         log(std::move(its_log)),
         executor(std::move(its_executor)),
         pool(its_pool),
-        resolver(executor, settings.extra_hosts, settings.name_servers),
+        resolver(executor, settings.extra_hosts,
+                 {settings.name_servers, settings.resolver_file, settings.outbound}),
         trust(settings.upstream_ca_file) {}
 
   EgressSettings settings;
@@ -53,8 +54,9 @@ struct ProxyCore {
 // begin.
 struct OpenTunnel {
   Authority authority;
-  std::optional<std::string> method;  // of the request that became a WebSocket
-  boost::asio::ip::address address;   // the origin's
+  std::optional<std::string> method;               // of the request that became a WebSocket
+  boost::asio::ip::address address;                // the origin's
+  std::shared_ptr<const OutboundNetwork> network;  // as Upstream's
   Channel* client = nullptr;
   Channel* upstream = nullptr;
 };
@@ -126,8 +128,11 @@ private:
   std::list<OpenTunnel>::iterator entry_;
 };
 
-// The address verdict of the settings.
+// Whether connections leave `network` now: one that was made anew under its name is another.
+bool is_present(const ProxyCore& core, const OutboundNetwork* network);
+
+// The address verdict of the settings, for a connection that leaves `network` (null: the host's).
 AddressVerdict judge(const ProxyCore& core, const boost::asio::ip::address& address,
-                     const Rule* rule);
+                     const Rule* rule, const OutboundNetwork* network);
 
 }  // namespace daiv::proxy

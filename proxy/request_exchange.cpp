@@ -283,7 +283,7 @@ asio::awaitable<void> RequestExchange::become_websocket(ResponseHead response) {
   answered_ = true;
   const TunnelEntry entry(
       session_, OpenTunnel{judged_.destination().authority, head_.method, upstream.address,
-                           &client_.channel, upstream.channel.get()});
+                           upstream.network, &client_.channel, upstream.channel.get()});
   // From here on a new policy finds it in the list; one that came before does not.
   if (!judged_.is_current() && judged_.judge_now()) co_return;
   std::string first_down =

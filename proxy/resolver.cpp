@@ -6,10 +6,13 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "proxy/dns_lookup.hpp"
 #include "proxy/egress_proxy.hpp"
+#include "proxy/outbound_sockets.hpp"
 
 namespace asio = boost::asio;
 namespace ip = boost::asio::ip;
@@ -24,6 +27,7 @@ constexpr std::size_t max_cached = 4096;
 }  // namespace
 
 struct Resolver::State {
+  using Network = std::optional<os::NetworkIdentity>;
   struct Pending {
     std::vector<std::shared_ptr<asio::steady_timer>> waiters;  // cancelled by the answer
   };
@@ -32,11 +36,19 @@ struct Resolver::State {
     steady_clock::time_point until;
   };
 
-  State(asio::any_io_executor its_executor, std::string its_servers)
-      : executor(std::move(its_executor)), servers(std::move(its_servers)) {}
+  State(asio::any_io_executor its_executor, LookupWays its_ways)
+      : executor(std::move(its_executor)), ways(std::move(its_ways)) {}
 
-  void settle(const std::string& name, TimedLookup answer) {
+  // Another network's name servers may know other addresses.
+  void notice_network() {
+    if (!ways.sockets) return;
+    const auto present = ways.sockets->find_present();
+    if (std::exchange(network, present) != present) cache.clear();
+  }
+
+  void settle(const std::string& name, TimedLookup answer, const Network& asked_in) {
     const auto now = steady_clock::now();
+    if (asked_in != network) answer.lifetime = min_answer_lifetime;  // for those who wait for it
     if (cache.size() >= max_cached)
       std::erase_if(cache, [&](const auto& entry) { return entry.second.until <= now; });
     if (cache.size() >= max_cached) cache.clear();
@@ -54,7 +66,8 @@ struct Resolver::State {
   }
 
   asio::any_io_executor executor;
-  std::string servers;
+  LookupWays ways;
+  Network network;  // as it was when a name was last asked for
   std::unordered_map<std::string, std::vector<ip::address>> extra;
   std::unordered_map<std::string, Cached> cache;
   std::unordered_map<std::string, Pending> pending;
@@ -62,8 +75,8 @@ struct Resolver::State {
 };
 
 Resolver::Resolver(asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts,
-                   std::string servers)
-    : state_(std::make_shared<State>(std::move(executor), std::move(servers))) {
+                   LookupWays ways)
+    : state_(std::make_shared<State>(std::move(executor), std::move(ways))) {
   for (const auto& [host, address] : extra_hosts) state_->extra[host.text()].push_back(address);
 }
 
@@ -84,6 +97,7 @@ asio::awaitable<Lookup> Resolver::resolve(HostName host, steady_clock::time_poin
     literal.push_back(ip::make_address(name));
     co_return literal;
   }
+  state->notice_network();
   if (const Lookup* known = state->find(name)) co_return *known;
   const auto waiter = std::make_shared<asio::steady_timer>(state->executor, until);
   const bool first = !state->pending.contains(name);
@@ -93,10 +107,10 @@ asio::awaitable<Lookup> Resolver::resolve(HostName host, steady_clock::time_poin
     const auto executor = state->executor;
     // A weak reference: the last owner of the state must not be a thread of its own pool.
     const std::weak_ptr<State> weak = state;
-    asio::post(*state->pool, [weak, executor, name, servers = state->servers] {
-      TimedLookup answer = look_up(name, servers);
-      asio::post(executor, [weak, name, answer = std::move(answer)]() mutable {
-        if (const auto alive = weak.lock()) alive->settle(name, std::move(answer));
+    asio::post(*state->pool, [weak, executor, name, ways = state->ways, network = state->network] {
+      TimedLookup answer = look_up(name, ways);
+      asio::post(executor, [weak, name, answer = std::move(answer), network]() mutable {
+        if (const auto alive = weak.lock()) alive->settle(name, std::move(answer), network);
       });
     });
   }

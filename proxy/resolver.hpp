@@ -15,6 +15,14 @@
 namespace daiv::proxy {
 
 struct ExtraHost;
+class OutboundSockets;
+
+// How name servers are found and reached.
+struct LookupWays {
+  std::string servers;        // "ADDRESS:PORT,…", in place of those of a file; for tests
+  std::string resolver_file;  // in place of /etc/resolv.conf where it exists; empty: none
+  std::shared_ptr<OutboundSockets> sockets;  // null: sockets of one's own; shared with the dialer
+};
 
 struct LookupFault {
   enum class Kind { failed, timed_out } kind = Kind::failed;
@@ -24,12 +32,12 @@ struct LookupFault {
 using Lookup = std::expected<std::vector<boost::asio::ip::address>, LookupFault>;
 
 // Addresses of names: the extra hosts', else look_up()'s (proxy/dns_lookup.hpp) on threads of its
-// own, kept as long as they hold. Confined to `executor`'s thread.
+// own, kept as long as they hold and the network that they are asked in is the same. Confined to
+// `executor`'s thread.
 class Resolver {
 public:
-  // `servers`: as look_up() takes them.
   Resolver(boost::asio::any_io_executor executor, const std::vector<ExtraHost>& extra_hosts,
-           std::string servers = {});
+           LookupWays ways);
   ~Resolver();  // waits for look-ups that run
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;

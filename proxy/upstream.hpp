@@ -8,6 +8,7 @@
 #include <string>
 
 #include "proxy/channel.hpp"
+#include "proxy/outbound_sockets.hpp"
 #include "proxy/request_target.hpp"
 #include "proxy/tls_context.hpp"
 
@@ -21,6 +22,7 @@ struct Upstream {
   std::uint64_t policy_number =
       0;  // of the policy it was made under, which says what the secret is
   boost::asio::ip::address address;
+  std::shared_ptr<const OutboundNetwork> network = nullptr;  // that it leaves; null: the host's
   std::unique_ptr<Channel> channel;
   std::string received;
   bool used = false;  // for a whole exchange

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "os/unique_fd.hpp"
+#include "proxy/outbound_sockets.hpp"
 
 namespace daiv::proxy {
 namespace {
@@ -97,7 +98,7 @@ TEST(DnsLookup, HoldsAsLongAsItsRecord) {
        {std::pair{300U, seconds(300)}, std::pair{0U, min_answer_lifetime},
         std::pair{60'000U, max_answer_lifetime}}) {
     const NameServer server([lifetime = told](unsigned type) { return only_a(type, lifetime); });
-    const TimedLookup answer = look_up("host.test", server.address());
+    const TimedLookup answer = look_up("host.test", {server.address(), {}, nullptr});
     ASSERT_TRUE(answer.lookup) << answer.lookup.error().text;
     ASSERT_EQ(answer.lookup->size(), 1U);
     EXPECT_EQ(answer.lookup->front().to_string(), "198.18.1.2");
@@ -107,7 +108,7 @@ TEST(DnsLookup, HoldsAsLongAsItsRecord) {
 
 TEST(DnsLookup, OfANameThatDoesNotExistFails) {
   const NameServer server([](unsigned) { return std::string(); }, NameServer::Code::name_error);
-  const TimedLookup answer = look_up("none.test", server.address());
+  const TimedLookup answer = look_up("none.test", {server.address(), {}, nullptr});
   ASSERT_FALSE(answer.lookup);
   EXPECT_NE(answer.lookup.error().text.find("none.test"), std::string::npos);
   EXPECT_EQ(answer.lifetime, failure_lifetime);
@@ -115,12 +116,30 @@ TEST(DnsLookup, OfANameThatDoesNotExistFails) {
 
 TEST(DnsLookup, WithoutAnAddressFails) {
   const NameServer server([](unsigned) { return std::string(); });
-  EXPECT_FALSE(look_up("empty.test", server.address()).lookup);
+  EXPECT_FALSE(look_up("empty.test", {server.address(), {}, nullptr}).lookup);
 }
 
 TEST(DnsLookup, OfGarbageFails) {
   const NameServer server([](unsigned) { return std::string("\xc0\xff\xff"); });
-  EXPECT_FALSE(look_up("odd.test", server.address()).lookup);
+  EXPECT_FALSE(look_up("odd.test", {server.address(), {}, nullptr}).lookup);
+}
+
+TEST(DnsLookup, AsksThroughLentSockets) {
+  const NameServer server([](unsigned type) { return only_a(type, 60); });
+  std::atomic<int> lent{0};
+  const auto sockets = std::make_shared<OutboundSockets>(
+      [&lent](OutboundKind kind) {
+        EXPECT_EQ(kind, OutboundKind::udp4);
+        ++lent;
+        OutboundBatch batch;
+        batch.sockets.emplace_back(::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        return batch;
+      },
+      [] { return std::optional<os::NetworkIdentity>(); });
+  const TimedLookup answer = look_up("host.test", {server.address(), {}, sockets});
+  ASSERT_TRUE(answer.lookup) << answer.lookup.error().text;
+  EXPECT_EQ(answer.lookup->front().to_string(), "198.18.1.2");
+  EXPECT_GT(lent, 0);
 }
 
 }  // namespace
