@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/upstream_network.hpp"
 #include "os/attack_switches.hpp"
 #include "os/error.hpp"
 #include "os/process.hpp"
@@ -43,6 +44,12 @@ std::vector<std::string> plan_broker_environment(const std::vector<const char*>&
     if (const char* value = std::getenv(name))
       environment.push_back(fmt::format("{}={}", name, value));
   return environment;
+}
+
+// Empty: upstream connections don't leave through one.
+std::string name_upstream_namespace(const Settings& settings) {
+  const UpstreamNetwork network = find_upstream_network(settings);
+  return network.kind == UpstreamNetwork::Kind::network_namespace ? network.name : std::string();
 }
 
 // Returns where it failed, with errno. Runs in a child as well; everything it needs was made before
@@ -86,6 +93,7 @@ std::vector<std::string> plan_broker_arguments(const Settings& settings, const U
       fmt::format("--unpack={}", programs.unpack),
       fmt::format("--cgroup-root={}", settings.cgroup_root),
       fmt::format("--egress-subnet={}", settings.egress_subnet),
+      fmt::format("--egress-netns={}", name_upstream_namespace(settings)),
       fmt::format("--session-disk-bytes={}", settings.session_disk_bytes),
       fmt::format("--min-free-disk-bytes={}", settings.min_free_disk_bytes),
   };

@@ -3,7 +3,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
-#include <net/if.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,17 +11,21 @@
 #include <stdexcept>
 #include <utility>
 
+#include "cli/broker_sockets.hpp"
 #include "cli/egress_authority.hpp"
 #include "cli/egress_plan.hpp"
+#include "cli/upstream_network.hpp"
 #include "netns/transparent_plan.hpp"
 #include "os/error.hpp"
+#include "os/io.hpp"
 
 namespace asio = boost::asio;
 
 namespace daiv::cli {
 namespace {
 
-constexpr std::chrono::seconds authority_poll{10};
+constexpr std::chrono::seconds host_poll{10};
+constexpr std::size_t max_resolver_bytes = 64U << 10;
 constexpr std::uint32_t range_size = 65536;
 
 // Changes with every way of replacing a file.
@@ -37,11 +40,43 @@ std::string look_at_pair(const Settings& settings) {
   return look_at(settings.egress_ca_cert_file) + " " + look_at(settings.egress_ca_key_file);
 }
 
-proxy::EgressSettings plan(const Settings& settings,
-                           std::shared_ptr<const proxy::CertificateAuthority> authority) {
-  proxy::EgressSettings plan = plan_egress(settings);
+proxy::EgressSettings plan(const Settings& settings, const UpstreamNetwork& network,
+                           std::shared_ptr<const proxy::CertificateAuthority> authority,
+                           std::shared_ptr<proxy::OutboundSockets> outbound) {
+  proxy::EgressSettings plan = plan_egress(settings, network);
   plan.authority = std::move(authority);
+  plan.outbound = std::move(outbound);
   return plan;
+}
+
+// Looked up once: what is not there must not turn into any interface of the host.
+UpstreamNetwork find_known_network(const Settings& settings) {
+  UpstreamNetwork network = find_upstream_network(settings);
+  if (network.kind == UpstreamNetwork::Kind::unknown)
+    throw std::runtime_error(fmt::format("{}: {}", network.setting, network.fault));
+  return network;
+}
+
+// Null: sockets to origins are the front's own to make.
+std::shared_ptr<proxy::OutboundSockets> borrow_sockets(const UpstreamNetwork& network,
+                                                       runtime::BrokerClient& broker) {
+  if (network.kind != UpstreamNetwork::Kind::network_namespace) return nullptr;
+  return borrow_upstream_sockets(broker, network.name);
+}
+
+// A name server on the host's loopback (systemd-resolved is one) does not answer in a namespace.
+void warn_of_name_servers(const std::string& own_file) {
+  constexpr const char* host_file = "/etc/resolv.conf";
+  if (::access(own_file.c_str(), F_OK) == 0) return;
+  try {
+    if (asks_loopback_alone(os::read_file(host_file, max_resolver_bytes)))
+      spdlog::warn(
+          "event=egress_name_servers_on_loopback effect=\"names are not found unless the network "
+          "namespace has a name server there: write {}\"",
+          own_file);
+  } catch (const os::Error& error) {
+    spdlog::warn("event=egress_name_servers_unknown error=\"{}\"", error.what());
+  }
 }
 
 bool is_port_of_transparency(const Settings& settings) {
@@ -73,20 +108,15 @@ std::vector<std::string> find_egress_conflicts(const Settings& settings) {
         fmt::format("DAIV_SANDBOX_EGRESS_PROXY_PORT={}: transparent mode has this port; choose "
                     "another or set DAIV_SANDBOX_EGRESS_TRANSPARENT=off",
                     settings.egress_proxy_port));
-  const std::string& network =
-      settings.egress_proxy_network.empty() ? settings.network : settings.egress_proxy_network;
-  if (network.empty() || ::if_nametoindex(network.c_str()) != 0) return conflicts;
-  const bool is_namespace = ::access(("/run/netns/" + network).c_str(), F_OK) == 0;
-  conflicts.push_back(fmt::format(
-      "DAIV_SANDBOX_{}={}: {}",
-      settings.egress_proxy_network.empty() ? "NETWORK" : "EGRESS_PROXY_NETWORK", network,
-      is_namespace ? "a named network namespace is not supported yet, only a host interface"
-                   : "this host has no interface of that name"));
+  const UpstreamNetwork network = find_upstream_network(settings);
+  if (network.kind == UpstreamNetwork::Kind::unknown)
+    conflicts.push_back(fmt::format("{}: {}", network.setting, network.fault));
   return conflicts;
 }
 
 Egress::Egress(const Settings& settings, const proxy::PemPair& authority,
-               asio::any_io_executor executor, asio::thread_pool& pool)
+               runtime::BrokerClient& broker, asio::any_io_executor executor,
+               asio::thread_pool& pool)
     : settings_(settings),
       subnet_(*netns::parse_subnet(settings.egress_subnet)),
       public_roots_(read_public_roots()),
@@ -94,14 +124,17 @@ Egress::Egress(const Settings& settings, const proxy::PemPair& authority,
       trust_(plan_trust(*authority_, public_roots_)),
       seen_(look_at_pair(settings)),
       timer_(executor),
+      network_(find_known_network(settings)),
+      outbound_(borrow_sockets(network_, broker)),
       proxy_(
-          plan(settings, authority_),
+          plan(settings, network_, authority_, outbound_),
           [this](const proxy::Decision& decision) {
             spdlog::info("{}", describe(decision));
             log_.record(decision);
           },
           executor, pool) {
   for (const auto& remark : find_authority_remarks(*authority_)) spdlog::warn("{}", remark);
+  if (outbound_) warn_of_name_servers(resolver_file_of(network_.name));
 }
 
 Egress::~Egress() = default;
@@ -140,12 +173,13 @@ sessions::EgressSetup Egress::setup() {
   return setup;
 }
 
-asio::awaitable<void> Egress::watch_authority() {
+asio::awaitable<void> Egress::watch_host() {
   for (;;) {
-    timer_.expires_after(authority_poll);
+    timer_.expires_after(host_poll);
     const auto [error] = co_await timer_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
     take_changed_authority();
+    if (outbound_) outbound_->drop_stale();
   }
 }
 

@@ -12,18 +12,20 @@
 
 #include "cli/egress_log.hpp"
 #include "cli/settings.hpp"
+#include "cli/upstream_network.hpp"
 #include "netns/link_plan.hpp"
 #include "proxy/egress_proxy.hpp"
+#include "runtime/broker_client.hpp"
 #include "sessions/egress_gate.hpp"
 
 namespace daiv::cli {
 
 // The egress proxy of the front: settings to proxy, sessions to proxy, CA to both. Used on the io
-// thread.
+// thread. `broker` outlives it.
 class Egress : public sessions::EgressGate {
 public:
   // Throws std::runtime_error where the settings or the CA don't hold.
-  Egress(const Settings& settings, const proxy::PemPair& authority,
+  Egress(const Settings& settings, const proxy::PemPair& authority, runtime::BrokerClient& broker,
          boost::asio::any_io_executor executor, boost::asio::thread_pool& pool);
   ~Egress() override;
 
@@ -36,8 +38,9 @@ public:
 
   // What sessions are to be set up with.
   sessions::EgressSetup setup();
-  // Looks at the CA's files now and then, and takes a changed pair. Until stop().
-  boost::asio::awaitable<void> watch_authority();
+  // Looks now and then whether the CA's files have changed or the upstream network namespace is
+  // gone. Until stop().
+  boost::asio::awaitable<void> watch_host();
   // Takes a CA whose files have changed, which the above does every few seconds.
   void take_changed_authority();
   // Closes every connection.
@@ -56,6 +59,8 @@ private:
   std::string seen_;  // what the CA's files looked like when they were read
   boost::asio::steady_timer timer_;
   EgressLog log_;
+  UpstreamNetwork network_;
+  std::shared_ptr<proxy::OutboundSockets> outbound_;  // shared with the proxy; null: its own
   proxy::EgressProxy proxy_;
 };
 

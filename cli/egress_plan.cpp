@@ -124,7 +124,7 @@ std::vector<ip::address> own_addresses() {
   return addresses;
 }
 
-proxy::EgressSettings plan_egress(const Settings& settings) {
+proxy::EgressSettings plan_egress(const Settings& settings, const UpstreamNetwork& network) {
   proxy::EgressSettings plan;
   for (const EgressHost& entry : settings.egress_extra_hosts) {
     const auto host = proxy::HostName::parse(entry.name);
@@ -147,8 +147,9 @@ proxy::EgressSettings plan_egress(const Settings& settings) {
     const bool here = address.is_loopback() || address.is_unspecified() || own(address);
     return here && endpoint.port() == port;
   };
-  plan.outbound_interface =
-      settings.egress_proxy_network.empty() ? settings.network : settings.egress_proxy_network;
+  if (network.kind == UpstreamNetwork::Kind::interface) plan.outbound_interface = network.name;
+  if (network.kind == UpstreamNetwork::Kind::network_namespace)
+    plan.resolver_file = resolver_file_of(network.name);
   return plan;
 }
 

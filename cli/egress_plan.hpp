@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/settings.hpp"
+#include "cli/upstream_network.hpp"
 #include "proxy/egress_proxy.hpp"
 #include "sessions/egress_policy.hpp"
 
@@ -14,8 +15,8 @@ namespace daiv::cli {
 
 proxy::Policy plan_policy(const sessions::EgressPolicy& policy);
 
-// Everything but the authority.
-proxy::EgressSettings plan_egress(const Settings& settings);
+// Everything but the authority and the sockets that are not the front's own.
+proxy::EgressSettings plan_egress(const Settings& settings, const UpstreamNetwork& network);
 
 // The addresses of this host's interfaces now (getifaddrs(3)).
 std::vector<boost::asio::ip::address> own_addresses();

@@ -105,7 +105,7 @@ Front::Front(const Settings& settings, FrontParts parts)
       images_(plan_image_settings(settings, registry_auth_), layers_),
       host_(broker_),
       egress_(parts.egress_authority ? std::make_unique<Egress>(settings, *parts.egress_authority,
-                                                                io_.get_executor(), pool_)
+                                                                broker_, io_.get_executor(), pool_)
                                      : nullptr),
       sessions_(
           with_egress(plan_session_settings(settings), egress_.get()), host_,
@@ -158,8 +158,8 @@ int Front::run() {
     io_.stop();  // nobody is left to end what still waits
   });
   if (egress_)
-    asio::co_spawn(io_, egress_->watch_authority(), [](const std::exception_ptr& error) {
-      if (error) spdlog::error("event=egress_ca_not_watched");
+    asio::co_spawn(io_, egress_->watch_host(), [](const std::exception_ptr& error) {
+      if (error) spdlog::error("event=egress_not_watched");
     });
   say_ready();
   io_.run();

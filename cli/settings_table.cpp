@@ -21,6 +21,7 @@ constexpr const char* prune_dirs =
 
 constexpr const char* any_text = "text";
 constexpr const char* a_path = "an absolute path";
+constexpr const char* a_network = "an interface or a network namespace of this host";
 constexpr const char* a_switch = "true or false";
 constexpr const char* whole_seconds = "seconds, 0 or more";
 constexpr const char* rate = "a number from 0 to 1";
@@ -196,9 +197,10 @@ std::vector<SettingSpec> session_settings() {
 
 std::vector<SettingSpec> egress_settings() {
   return {
-      {"DAIV_SANDBOX_NETWORK", "", "a host interface",
-       "The interface that connections to origins leave through; any where it is not set. A named "
-       "network namespace is refused.",
+      {"DAIV_SANDBOX_NETWORK", "", a_network,
+       "What connections to origins leave through: an interface of the host or, where it has none "
+       "of that name, the network namespace that ip netns knows by it; /run/netns/NAME is always "
+       "the namespace. Any interface where it is not set.",
        Secrecy::open, text_of(&S::network)},
       {"DAIV_SANDBOX_EGRESS_PROXY_IMAGE", "ghcr.io/srtab/daiv-sandbox-egress:latest", any_text,
        "Accepted for compatibility, without effect: the proxy is part of the daemon.",
@@ -210,7 +212,7 @@ std::vector<SettingSpec> egress_settings() {
        "Accepted for compatibility, without effect.", Secrecy::open,
        choice_of<Runtime>(&S::egress_proxy_runtime,
                           {{"runc", Runtime::runc}, {"runsc", Runtime::runsc}})},
-      {"DAIV_SANDBOX_EGRESS_PROXY_NETWORK", "", "a host interface",
+      {"DAIV_SANDBOX_EGRESS_PROXY_NETWORK", "", a_network,
        "As DAIV_SANDBOX_NETWORK, and before it.", Secrecy::open, text_of(&S::egress_proxy_network)},
       {"DAIV_SANDBOX_EGRESS_PROXY_MEMORY_BYTES", "", "bytes, 0 or more",
        "Bound of the proxy's buffers for one session; 64 MiB where it is not set or 0.",
