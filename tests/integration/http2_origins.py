@@ -39,19 +39,24 @@ def _serving(origins, port, words):
         process.wait()
 
 
-@contextlib.contextmanager
-def serving(origins):
-    """All three."""
+def serving_nghttpd(origins):
     key, leaf, root = (origins.directory / name for name in ("key.pem", "leaf.pem", "htdocs"))
     root.mkdir(exist_ok=True)
     (root / "small").write_text("of nghttpd\n")
     with (root / "large").open("wb") as file:
         file.truncate(64 << 20)
-    nghttpd = ["nghttpd", "-d", root, "--echo-upload", f"--address={origins.address}", NGHTTPD_PORT, key, leaf]
+    return _serving(origins, NGHTTPD_PORT,
+                    ["nghttpd", "-d", root, "--echo-upload", f"--address={origins.address}", NGHTTPD_PORT, key, leaf])
+
+
+@contextlib.contextmanager
+def serving(origins):
+    """All three."""
+    key, leaf = (origins.directory / name for name in ("key.pem", "leaf.pem"))
     nghttpx = ["nghttpx", f"-f{origins.address},{NGHTTPX_PORT}", f"-b{origins.address},8080", "--conf=/dev/null",
                "--host-rewrite", "--errorlog-file=/dev/stderr", "--no-ocsp", "--user=root", key, leaf]
     grpc = [sys.executable, FOLDER / "grpc_origin.py", f"{origins.address}:{GRPC_PORT}", key, leaf]
-    with _serving(origins, NGHTTPD_PORT, nghttpd), _serving(origins, NGHTTPX_PORT, nghttpx), _serving(origins, GRPC_PORT, grpc):
+    with serving_nghttpd(origins), _serving(origins, NGHTTPX_PORT, nghttpx), _serving(origins, GRPC_PORT, grpc):
         yield
 
 

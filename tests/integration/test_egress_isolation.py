@@ -138,7 +138,7 @@ def test_nothing_of_a_link_lies_in_the_hosts_namespace(api, box):  # noqa: F811
 def test_a_host_whose_interface_is_unknown_keeps_the_daemon_from_starting(build, tmp_path):
     made = daemons.Daemon(build, {"DAIV_SANDBOX_EGRESS_PROXY_NETWORK": "no-such-if0", **make_ca(build, tmp_path)})
     try:
-        with pytest.raises(RuntimeError, match="no interface of that name"):
+        with pytest.raises(RuntimeError, match="no interface of that name, nor a network namespace"):
             made.start()
     finally:
         made.remove()

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/settings_listing.hpp"
+#include "cli/upstream_network.hpp"
 #include "os/io.hpp"
 
 namespace daiv::cli {
@@ -176,6 +177,48 @@ TEST_F(SettingsTest, SecretsAreNeverShown) {
 TEST(SettingsDocument, IsWhatTheTableSays) {
   EXPECT_EQ(os::read_file(SETTINGS_DOCUMENT, 1U << 20), document_settings())
       << "make it anew: daiv-sandbox settings --markdown > docs/settings.md";
+}
+
+UpstreamNetwork find_network(const std::string& proxy_network, const std::string& network = {}) {
+  Settings settings;
+  settings.egress_proxy_network = proxy_network;
+  settings.network = network;
+  return find_upstream_network(settings);
+}
+
+using NetworkKind = UpstreamNetwork::Kind;
+
+TEST(UpstreamNetwork, OfNothingIsAnyInterface) {
+  EXPECT_EQ(find_network("").kind, NetworkKind::any);
+}
+
+TEST(UpstreamNetwork, IsTheProxysOwnBeforeTheGeneralOne) {
+  const UpstreamNetwork found = find_network("lo", "no-such-net0");
+  EXPECT_EQ(found.kind, NetworkKind::interface);
+  EXPECT_EQ(found.name, "lo");
+  EXPECT_EQ(find_network("", "lo").kind, NetworkKind::interface);
+}
+
+TEST(UpstreamNetwork, ThatIsNeitherIsUnknownAndSaysWhy) {
+  const UpstreamNetwork found = find_network("", "no-such-net0");
+  EXPECT_EQ(found.kind, NetworkKind::unknown);
+  EXPECT_EQ(found.setting, "DAIV_SANDBOX_NETWORK=no-such-net0");
+  EXPECT_NE(found.fault.find("ip netns add"), std::string::npos);
+}
+
+TEST(UpstreamNetwork, APathIsANamespaceAndNoInterface) {
+  for (const char* path : {"/run/netns/lo", "/var/run/netns/lo", "/run/netns/", "/run/netns/..",
+                           "/run/netns/a/b", "/proc/self/ns/net", "/lo", "/"})
+    EXPECT_EQ(find_network(path).kind, NetworkKind::unknown) << path;
+  EXPECT_NE(find_network("/proc/self/ns/net").fault.find("ip netns attach"), std::string::npos);
+}
+
+TEST(UpstreamNetwork, NameServersOnLoopbackAloneAreNoticed) {
+  EXPECT_TRUE(asks_loopback_alone("# stub\nnameserver 127.0.0.53\noptions edns0\n"));
+  EXPECT_TRUE(asks_loopback_alone("nameserver ::1\nnameserver\t127.0.0.1"));
+  EXPECT_FALSE(asks_loopback_alone("nameserver 127.0.0.53\nnameserver 198.18.0.1\n"));
+  EXPECT_FALSE(asks_loopback_alone("search example.test\n"));
+  EXPECT_FALSE(asks_loopback_alone(""));
 }
 
 }  // namespace
