@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """Format, clang-tidy and scripts. Called by ./dev lint.
 
-clang-tidy reads the sources that git says differ from --base (default: all of them) and stops taking new ones when
---seconds are over; what it did not reach is said. Exit code 1 if anything is wrong.
+clang-tidy reads the sources that git says differ from --base, or include a header that does (default: all; --shipped leaves
+out those of the tests), and stops taking new ones when --seconds are over; what it did not reach is said. Exit code 1 if
+anything is wrong.
 """
 import argparse
-import concurrent.futures
-import json
-import os
 import pathlib
 import subprocess
 import sys
-import time
+
+import tidy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-JOBS = os.cpu_count() or 1
+SHIPPED = ["runtime", "agent", "os", "wire", "netns", "images", "proxy", "sessions", "sentry", "api", "cli"]
 
 
 def git_files(*patterns, base=None):
@@ -37,51 +36,34 @@ def report(name, command, files):
 
 def tidy_order(files, build):
     """The sources that the build compiles: the shipped ones first, those that hold privilege before the others."""
-    compiled = {os.path.relpath(os.path.join(entry["directory"], entry["file"]), ROOT)
-                for entry in json.loads((build / "compile_commands.json").read_text())}
-    rank = {folder: place for place, folder in enumerate(
-        ["runtime", "agent", "os", "wire", "netns", "images", "proxy", "sessions", "api", "cli", "tests"])}
-    return sorted((name for name in files if name in compiled), key=lambda name: rank.get(name.split("/")[0], 99))
+    known = tidy.compiled(build)
+    rank = {folder: place for place, folder in enumerate(SHIPPED)}
+    return sorted((name for name in files if name in known), key=lambda name: rank.get(name.split("/")[0], 99))
 
 
-def tidy_one(name, build, deadline):
-    if time.monotonic() > deadline:
-        return name, None, ""
-    done = subprocess.run(["clang-tidy-19", "-p", str(build), "--quiet", "--extra-arg=-Wno-unknown-warning-option",
-                           "--extra-arg=-Wno-unused-command-line-argument", name],
-                          cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return name, done.returncode, done.stdout
-
-
-def tidy(files, build, seconds):
-    deadline = time.monotonic() + seconds
-    good, left = True, []
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        for name, code, text in pool.map(lambda name: tidy_one(name, build, deadline), files):
-            if code is None:
-                left.append(name)
-            elif code != 0:
-                good = False
-                print(f"FAIL clang-tidy {name}\n{text}", flush=True)
-    print(f"{'ok  ' if good else 'FAIL'} clang-tidy ({len(files) - len(left)} of {len(files)} files)")
-    if left:
-        print(f"     not reached within {seconds} s: {' '.join(left)}")
-    return good
+def affected(sources, changed):
+    """Of SOURCES, those that are among CHANGED or include a header that is."""
+    paths = {ROOT / name for name in changed}
+    return [source for source in sources if paths.intersection(tidy.ingredients([source]))]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-tidy", help="configured tree")
     parser.add_argument("--base", help="only sources that differ from this commit")
-    parser.add_argument("--seconds", type=int, default=240, help="time box of clang-tidy")
+    parser.add_argument("--shipped", action="store_true", help="clang-tidy without the sources of the tests")
+    parser.add_argument("--seconds", type=int, default=1200, help="time box of clang-tidy")
     options = parser.parse_args()
     cpp = git_files("*.cpp", "*.hpp", base=options.base)
+    sources = [name for name in git_files("*.cpp") if not (options.shipped and name.startswith("tests/"))]
+    if options.base:
+        sources = affected(sources, cpp)
     scripts = ["dev", ".ci/run", *git_files("*.sh")]
     results = [
         report("clang-format", ["clang-format-19", "--dry-run", "--Werror"], cpp),
         report("shellcheck", ["shellcheck"], scripts),
         report("pyflakes", ["/usr/bin/python3", "-m", "pyflakes"], git_files("*.py")),
-        tidy(tidy_order([name for name in cpp if name.endswith(".cpp")], options.build), options.build, options.seconds),
+        tidy.run(tidy_order(sources, options.build), options.build, options.seconds),
     ]
     return 0 if all(results) else 1
 
