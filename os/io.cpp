@@ -14,7 +14,11 @@ namespace {
 
 constexpr int max_rename_races = 8;
 
-UniqueFd open_resolved(const UniqueFd& root, const std::string& path, int flags, mode_t mode,
+constexpr std::uint64_t in_root = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+constexpr std::uint64_t beneath = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+// Empty, with errno, where it fails.
+UniqueFd find_resolved(const UniqueFd& root, const std::string& path, int flags, mode_t mode,
                        std::uint64_t resolve) {
   open_how how{};
   how.flags = static_cast<std::uint64_t>(flags) | O_CLOEXEC;
@@ -24,8 +28,15 @@ UniqueFd open_resolved(const UniqueFd& root, const std::string& path, int flags,
     const long fd = retry_eintr(
         [&] { return ::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how); });
     if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-    if (errno != EAGAIN || attempt == max_rename_races) throw_errno("openat2", path);
+    if (errno != EAGAIN || attempt == max_rename_races) return {};
   }
+}
+
+UniqueFd open_resolved(const UniqueFd& root, const std::string& path, int flags, mode_t mode,
+                       std::uint64_t resolve) {
+  UniqueFd fd = find_resolved(root, path, flags, mode, resolve);
+  if (!fd) throw_errno("openat2", path);
+  return fd;
 }
 
 }  // namespace
@@ -42,12 +53,19 @@ UniqueFd open_at(const UniqueFd& directory, const std::string& path, int flags, 
 }
 
 UniqueFd open_in_root(const UniqueFd& root, const std::string& path, int flags, mode_t mode) {
-  return open_resolved(root, path, flags, mode, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+  return open_resolved(root, path, flags, mode, in_root);
 }
 
 UniqueFd open_beneath(const UniqueFd& root, const std::string& path, int flags, mode_t mode) {
-  return open_resolved(root, path, flags, mode,
-                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+  return open_resolved(root, path, flags, mode, beneath);
+}
+
+UniqueFd find_in_root(const UniqueFd& root, const std::string& path, int flags) {
+  return find_resolved(root, path, flags, 0, in_root);
+}
+
+UniqueFd find_beneath(const UniqueFd& root, const std::string& path, int flags) {
+  return find_resolved(root, path, flags, 0, beneath);
 }
 
 std::size_t read_some(const UniqueFd& fd, std::span<std::byte> buffer) {
@@ -68,7 +86,7 @@ std::size_t read_full(const UniqueFd& fd, std::span<std::byte> buffer) {
 
 std::string read_all(const UniqueFd& fd, std::size_t max_bytes) {
   std::string content;
-  std::array<std::byte, 16384> chunk{};
+  std::array<std::byte, 16384> chunk;  // not filled: untouched pages cost nothing
   while (const std::size_t count = read_some(fd, chunk)) {
     if (content.size() + count > max_bytes) throw Error(EFBIG, "read", "descriptor");
     content.append(reinterpret_cast<const char*>(chunk.data()), count);

@@ -29,6 +29,11 @@ UniqueFd open_in_root(const UniqueFd& root, const std::string& path, int flags, 
 // (openat2(2), RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Same retries.
 UniqueFd open_beneath(const UniqueFd& root, const std::string& path, int flags, mode_t mode = 0);
 
+// The same two where it is usual that nothing is found: empty then, with errno. An exception would
+// cost more than the call, in a new process by far.
+UniqueFd find_in_root(const UniqueFd& root, const std::string& path, int flags);
+UniqueFd find_beneath(const UniqueFd& root, const std::string& path, int flags);
+
 // Reads until `buffer` is full or the file ends; returns how much was read.
 std::size_t read_full(const UniqueFd& fd, std::span<std::byte> buffer);
 

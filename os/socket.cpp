@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "os/error.hpp"
 #include "os/io.hpp"
@@ -138,8 +139,9 @@ void send_message(const UniqueFd& socket, std::string_view data, std::span<const
 std::optional<Message> receive_message(const UniqueFd& socket, std::size_t max_bytes) {
   alignas(cmsghdr) std::array<char, control_bytes> control{};
   Message received;
-  received.data.resize(max_bytes);
-  iovec part{received.data.data(), received.data.size()};
+  // Not filled: untouched pages cost nothing, and most messages are short.
+  const auto buffer = std::make_unique_for_overwrite<char[]>(max_bytes);
+  iovec part{buffer.get(), max_bytes};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -152,7 +154,7 @@ std::optional<Message> receive_message(const UniqueFd& socket, std::size_t max_b
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
     throw Error(EMSGSIZE, "recvmsg", "unix socket");
   if (count == 0) return std::nullopt;
-  received.data.resize(static_cast<std::size_t>(count));
+  received.data.assign(buffer.get(), static_cast<std::size_t>(count));
   return received;
 }
 
