@@ -105,6 +105,13 @@ Route make_default_route(const char* name, std::uint8_t type, std::uint8_t scope
   return route;
 }
 
+// The kernel's default is one queue in use of as many as there are processors; taking the others
+// out of use costs a grace period of RCU for each end (drivers/net/veth.c, veth_init_queues).
+void set_one_queue(rtnl_link* link) {
+  rtnl_link_set_num_tx_queues(link, 1);
+  rtnl_link_set_num_rx_queues(link, 1);
+}
+
 }  // namespace
 
 struct Rtnl::Impl {
@@ -121,9 +128,11 @@ Rtnl::~Rtnl() = default;
 void Rtnl::add_veth(const char* name, const char* peer, const os::UniqueFd& peer_namespace) {
   const Link link = allocated(Link(rtnl_link_veth_alloc()), "rtnl_link_veth_alloc");
   rtnl_link_set_name(link.get(), name);
+  set_one_queue(link.get());
   {
     const Link other(rtnl_link_veth_get_peer(link.get()));
     rtnl_link_set_name(other.get(), peer);
+    set_one_queue(other.get());
     rtnl_link_set_ns_fd(other.get(), peer_namespace.get());
   }
   check_nl(rtnl_link_add(impl_->socket.get(), link.get(), NLM_F_CREATE | NLM_F_EXCL),
