@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,10 +26,12 @@ os::UniqueFd open_or_make_directory(const os::UniqueFd& root, const std::string&
 std::optional<os::UniqueFd> find_file(const os::UniqueFd& root, const std::string& path,
                                       int access);
 
-// Makes `path` a file of mode 0644 that holds `text`. A file that is there is written in place, so
-// that a link of the image to its real file stays one; nobody reads it yet. What is no regular file
-// is replaced.
-void write_file(const os::UniqueFd& root, const std::string& path, std::string_view text);
+// Makes `path` a file of mode 0644 that holds `parts`, one behind the other. A file that is there
+// is replaced where it lies, so that a link of the image to its real file stays one. Never opened
+// for writing: overlayfs would copy it up and sync the copy first (overlayfs.rst, Non-directories).
+// What is no regular file is replaced too.
+void write_file(const os::UniqueFd& root, const std::string& path,
+                std::initializer_list<std::string_view> parts);
 
 // The names in the directory `path` below `root`, without "." and ".."; no link is followed.
 std::vector<std::string> list_names(const os::UniqueFd& root, const std::string& path);

@@ -51,7 +51,7 @@ void add_to(const os::UniqueFd& root, const std::string& path, std::string_view 
   if (seen.size() >= max_stores || !seen.emplace(status.st_dev, status.st_ino).second) return;
   const std::string store = os::read_all(*file, max_store_bytes);
   const auto changed = with_java_certificate(store, certificate);
-  if (changed && *changed != store) write_file(root, path, *changed);
+  if (changed && *changed != store) write_file(root, path, {*changed});
 }
 
 void add_to_home(const os::UniqueFd& root, const std::string& home, std::string_view certificate,

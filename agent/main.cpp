@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "agent/server.hpp"
 #include "agent/trust_store.hpp"
 #include "os/error.hpp"
+#include "os/file_mapping.hpp"
 #include "os/io.hpp"
 #include "wire/sandbox_abi.hpp"
 
@@ -47,25 +47,15 @@ os::UniqueFd open_null() {
 }
 
 std::vector<sock_filter> read_filter(const os::UniqueFd& file) {
-  // All sandboxes share the memfd and with it the position of read(2), so it is not used.
-  std::string bytes((max_filter_instructions + 1) * sizeof(sock_filter), '\0');
-  const ssize_t size =
-      os::check(::pread(file.get(), bytes.data(), bytes.size(), 0), "pread", "seccomp filter");
-  bytes.resize(static_cast<std::size_t>(size));
+  // All sandboxes share the memfd and with it the position of read(2), so that is not used.
+  const os::FileMapping mapping(file, max_filter_instructions * sizeof(sock_filter));
+  const std::string_view bytes = mapping.bytes();
   if (bytes.empty() || bytes.size() % sizeof(sock_filter) != 0 ||
       bytes.size() / sizeof(sock_filter) > max_filter_instructions)
     throw os::Error(EINVAL, "read", "seccomp filter");
   std::vector<sock_filter> filter(bytes.size() / sizeof(sock_filter));
   bytes.copy(reinterpret_cast<char*>(filter.data()), bytes.size());
   return filter;
-}
-
-// What the broker ignored or blocked is not the commands'.
-void reset_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 Confinement confinement_of(const Config& config, std::vector<sock_filter> filter) {
@@ -93,22 +83,27 @@ void install(const Trust& trust, const std::vector<std::string>& environment) {
   }
 }
 
+// Mapped, not read: of its largest part, the public roots, most images need nothing. Its pages are
+// the kernel's again afterwards.
+Config take_config(const os::UniqueFd& file) {
+  const os::FileMapping mapping(file, max_config_bytes);
+  Config config = Config::decode(mapping.bytes());
+  install(std::exchange(config.trust, {}), config.environment);
+  return config;
+}
+
 // Closes `status` when it is ready.
 [[noreturn]] void serve(os::UniqueFd& status) {
   // Nobody of the sandbox may trace the agent or open its descriptors (prctl(2), PR_SET_DUMPABLE;
   // ptrace(2)).
   os::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl", "PR_SET_DUMPABLE");
   auto listener = take(wire::agent_listener_fd);
-  auto config_file = take(wire::agent_config_fd);
   const auto filter_file = take(wire::agent_seccomp_fd);
   auto cgroup = take(wire::agent_cgroup_fd);
   auto null = open_null();
-  reset_signals();
   ::umask(022);
 
-  Config config = Config::decode(os::read_all(config_file, max_config_bytes));
-  config_file.reset();  // its pages are the kernel's again
-  install(std::exchange(config.trust, {}), config.environment);
+  Config config = take_config(take(wire::agent_config_fd));
   auto confinement = confinement_of(config, read_filter(filter_file));
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));

@@ -41,8 +41,8 @@ Trust read_trust(Reader& reader) {
   Trust trust;
   trust.certificate = std::string(reader.text());
   trust.hash_name = std::string(reader.text());
-  trust.public_roots = std::string(reader.text());
   trust.der = std::string(reader.text());
+  trust.public_roots = reader.text();
   if (!trust.certificate.empty() && !is_hash_name(trust.hash_name))
     throw DecodeError("hash of a certificate");
   return trust;
@@ -65,8 +65,8 @@ std::string Config::encode() const {
       .texts(prune_dirs)
       .text(trust.certificate)
       .text(trust.hash_name)
-      .text(trust.public_roots)
       .text(trust.der)
+      .text(trust.public_roots)
       .take();
 }
 

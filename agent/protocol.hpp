@@ -39,10 +39,11 @@ enum class PrivilegeGain : std::uint8_t {
 
 // A CA whose certificate commands are to trust (agent/trust_store.hpp).
 struct Trust {
-  std::string certificate;   // PEM of one certificate; empty: nothing is installed
-  std::string hash_name;     // eight hexadecimal digits: the subject's hash, as OpenSSL looks it up
-  std::string public_roots;  // PEM; for images that have no bundle of their own
-  std::string der;           // the certificate again, for the key stores of Java
+  std::string certificate;  // PEM of one certificate; empty: nothing is installed
+  std::string hash_name;    // eight hexadecimal digits: the subject's hash, as OpenSSL looks it up
+  std::string der;          // the certificate again, for the key stores of Java
+  std::string_view public_roots;  // PEM; for images that have no bundle of their own. Borrowed:
+                                  // most images have one, and it is large
 };
 
 struct Config {
@@ -55,6 +56,7 @@ struct Config {
   Trust trust;
 
   [[nodiscard]] std::string encode() const;
+  // `trust.public_roots` lies in `bytes`.
   static Config decode(std::string_view bytes);
 };
 

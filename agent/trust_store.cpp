@@ -9,6 +9,7 @@
 
 #include "agent/image_files.hpp"
 #include "os/error.hpp"
+#include "os/file_mapping.hpp"
 #include "os/io.hpp"
 
 namespace daiv::agent {
@@ -41,12 +42,20 @@ constexpr std::array other_bundles{
 constexpr std::array anchor_directories{"etc/pki/ca-trust/source/anchors", "etc/pki/trust/anchors",
                                         "etc/ca-certificates/trust-source/anchors"};
 
-std::optional<std::string> find_bundle(const os::UniqueFd& root, const std::string& path) {
+// What is added to a bundle: it begins on a line of its own.
+std::string make_block(std::string_view bundle, std::string_view certificate) {
+  std::string block = bundle.empty() || bundle.back() == '\n' ? "" : "\n";
+  return block.append(block_begin).append(certificate).append(block_end);
+}
+
+// A file with a certificate in it. Mapped: bundles are large, and most of their pages nobody looks
+// at twice.
+std::optional<os::FileMapping> find_bundle(const os::UniqueFd& root, const std::string& path) {
   const auto file = find_file(root, path, O_RDONLY);
   if (!file) return std::nullopt;
   try {
-    std::string text = os::read_all(*file, max_bundle_bytes);
-    if (text.find(certificate_begin) != std::string::npos) return text;
+    os::FileMapping mapping(*file, max_bundle_bytes);
+    if (mapping.bytes().find(certificate_begin) != std::string::npos) return mapping;
   } catch (const os::Error& error) {
     if (error.error_number() != EFBIG) throw;
   }
@@ -54,22 +63,40 @@ std::optional<std::string> find_bundle(const os::UniqueFd& root, const std::stri
 }
 
 void write_if_changed(const os::UniqueFd& root, const std::string& path, const std::string& text) {
-  if (find_bundle(root, path) != text) write_file(root, path, text);
+  const auto found = find_bundle(root, path);
+  if (!found || found->bytes() != text) write_file(root, path, {text});
 }
 
-std::string find_base(const os::UniqueFd& root, const Trust& trust) {
-  if (auto own = find_bundle(root, main_bundle)) return std::move(*own);
+enum class Presence { as_read, elsewhere };
+
+// Makes `path` a file of `bundle` and `certificate`, as with_certificate() says. `as_read`: it
+// holds `bundle` now.
+void write_bundle(const os::UniqueFd& root, const std::string& path, std::string_view bundle,
+                  std::string_view certificate, Presence presence) {
+  if (bundle.find(block_begin) == std::string::npos &&
+      bundle.find(certificate) == std::string::npos)  // the rule: nothing is copied in memory
+    return write_file(root, path, {bundle, make_block(bundle, certificate)});
+  const std::string text = with_certificate(bundle, certificate);
+  if (presence == Presence::elsewhere || text != bundle) write_file(root, path, {text});
+}
+
+void write_main_bundle(const os::UniqueFd& root, const Trust& trust) {
+  const std::string_view certificate = trust.certificate;
+  if (const auto own = find_bundle(root, main_bundle))
+    return write_bundle(root, main_bundle, own->bytes(), certificate, Presence::as_read);
   for (const Place& place : other_bundles)
-    if (auto other = find_bundle(root, place.path)) return std::move(*other);
-  return trust.public_roots;
+    if (const auto other = find_bundle(root, place.path))
+      return write_bundle(root, main_bundle, other->bytes(), certificate, Presence::elsewhere);
+  write_bundle(root, main_bundle, trust.public_roots, certificate, Presence::elsewhere);
 }
 
-void write_other_bundle(const os::UniqueFd& root, const Place& place, const std::string& base,
+void write_other_bundle(const os::UniqueFd& root, const Place& place,
                         const std::string& certificate) {
   if (const auto own = find_bundle(root, place.path))
-    return write_if_changed(root, place.path, with_certificate(*own, certificate));
-  if (place.when == When::directory_exists && find_directory(root, parent_of(place.path)))
-    write_file(root, place.path, base);
+    return write_bundle(root, place.path, own->bytes(), certificate, Presence::as_read);
+  if (place.when != When::directory_exists || !find_directory(root, parent_of(place.path))) return;
+  if (const auto base = find_bundle(root, main_bundle))
+    write_file(root, place.path, {base->bytes()});
 }
 
 std::string read_link(const os::UniqueFd& directory, const std::string& name) {
@@ -107,23 +134,20 @@ std::string with_certificate(std::string_view bundle, std::string_view certifica
   if (end != std::string::npos) text.erase(begin, end + block_end.size() - begin);
   // Also where the image's own tool has put it there from the anchor.
   if (text.find(certificate) != std::string::npos) return text;
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  text.append(block_begin).append(certificate).append(block_end);
-  return text;
+  return text.append(make_block(text, certificate));
 }
 
 void install_trust(const os::UniqueFd& root, const Trust& trust) {
-  const std::string base = with_certificate(find_base(root, trust), trust.certificate);
+  write_main_bundle(root, trust);
   write_if_changed(root, "usr/local/share/ca-certificates/daiv-egress.crt", trust.certificate);
   for (const char* directory : anchor_directories)
     if (find_directory(root, directory))
       write_if_changed(root, directory + std::string("/daiv-egress.pem"), trust.certificate);
-  write_if_changed(root, main_bundle, base);
-  for (const Place& place : other_bundles) write_other_bundle(root, place, base, trust.certificate);
+  for (const Place& place : other_bundles) write_other_bundle(root, place, trust.certificate);
   const std::string linked = main_directory + "/" + link_target;
   const auto earlier = find_bundle(root, linked);
-  const bool had_other = earlier && *earlier != trust.certificate;
-  if (earlier != trust.certificate) write_file(root, linked, trust.certificate);
+  const bool had_other = earlier && earlier->bytes() != trust.certificate;
+  if (!earlier || had_other) write_file(root, linked, {trust.certificate});
   write_hash_link(root, trust.hash_name, had_other);
 }
 

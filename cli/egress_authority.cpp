@@ -80,12 +80,12 @@ std::vector<std::string> find_authority_remarks(const proxy::CertificateAuthorit
   return remarks;
 }
 
-agent::Trust plan_trust(const proxy::CertificateAuthority& authority, std::string public_roots) {
+agent::Trust plan_trust(const proxy::CertificateAuthority& authority,
+                        std::string_view public_roots) {
   std::string certificate = authority.trusted_pem();
   if (certificate.empty() || certificate.back() != '\n') certificate += '\n';
   const Certificate parsed = read_back(certificate);
-  return {std::move(certificate), subject_hash(parsed), std::move(public_roots),
-          encode_der(parsed)};
+  return {std::move(certificate), subject_hash(parsed), encode_der(parsed), public_roots};
 }
 
 std::string read_public_roots() {

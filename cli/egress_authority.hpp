@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "agent/protocol.hpp"
 #include "cli/settings.hpp"
@@ -22,8 +23,9 @@ std::shared_ptr<const proxy::CertificateAuthority> load_authority(const Settings
 std::vector<std::string> find_authority_remarks(const proxy::CertificateAuthority& authority);
 
 // What sandboxes get: the certificate, the hash of its subject, and this host's public roots for
-// images that have none.
-agent::Trust plan_trust(const proxy::CertificateAuthority& authority, std::string public_roots);
+// images that have none, which it borrows.
+agent::Trust plan_trust(const proxy::CertificateAuthority& authority,
+                        std::string_view public_roots);
 
 // The first bundle of trusted roots that this host has; empty where there is none.
 std::string read_public_roots();

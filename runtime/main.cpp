@@ -42,6 +42,8 @@ void serve(const BrokerOptions& options) {
   os::UniqueFd socket(listens ? options.listener_fd : options.socket_fd);
   os::check(::fcntl(socket.get(), F_SETFD, FD_CLOEXEC), "fcntl", "the front's socket");
   ::umask(0022);
+  // What whoever started us ignores is not the commands' (sandbox_init.cpp).
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);  // who goes away is an error of the write
   os::check(::chdir("/"), "chdir", "/");
   // Held until the end, by the operations too.

@@ -60,8 +60,10 @@ void set_limit(int resource, rlim_t soft, rlim_t hard) {
   os::check(::setrlimit(kind, &limit), "setrlimit", std::to_string(resource));
 }
 
-// The handlers went with CLONE_CLEAR_SIGHAND.
-void unblock_signals() {
+// What is ignored stays so over execve(2): of the broker's signals (runtime/main.cpp) this one, for
+// handlers went with CLONE_CLEAR_SIGHAND.
+void reset_signals() {
+  ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   os::check(::sigprocmask(SIG_SETMASK, &none, nullptr), "sigprocmask", "none");
@@ -163,7 +165,7 @@ void contain(const SandboxInit& init) {
   make_session_files(root, init.request);
   os::pivot_root_to(root);
   ::setsid();
-  unblock_signals();
+  reset_signals();
   set_limit(RLIMIT_CORE, 0, 0);
   set_limit(RLIMIT_NOFILE, soft_open_files, hard_open_files);
 }

@@ -3,7 +3,8 @@
 #include <string_view>
 
 // What the broker's child leaves open for the agent that it executes. Everything else is closed
-// (close_range(2)). The agent makes each of them close-on-exec before it starts anything.
+// (close_range(2)), no signal is ignored or blocked. The agent makes each of them close-on-exec
+// before it starts anything.
 namespace daiv::wire {
 
 enum AgentFd : int {

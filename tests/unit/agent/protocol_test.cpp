@@ -29,7 +29,7 @@ std::vector<Sample> samples() {
   config.max_processes = 99;
   config.environment = {"A=b", "C="};
   config.prune_dirs = {".git"};
-  config.trust = {"certificate", "0123abcd", "roots", "der"};
+  config.trust = {"certificate", "0123abcd", "der", "roots"};
   return {sample("config", config),
           sample("exec", ExecRequest{"echo \xff\n", 1500ms, 77}),
           sample("seed", SeedRequest{1, 2}),

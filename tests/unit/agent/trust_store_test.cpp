@@ -47,7 +47,7 @@ protected:
     return text.str();
   }
   void install(const std::string& certificate = ca, const std::string& hash = "0a1b2c3d") const {
-    install_trust(os::open_file(root_, O_PATH | O_DIRECTORY), {certificate, hash, host_root, {}});
+    install_trust(os::open_file(root_, O_PATH | O_DIRECTORY), {certificate, hash, {}, host_root});
   }
 
   files::path root_;
@@ -99,6 +99,20 @@ TEST_F(TrustStore, KeepsALinkToTheRealBundle) {
   install();
   EXPECT_TRUE(files::is_symlink(root_ / "etc/ssl/cert.pem"));
   EXPECT_TRUE(has(read(bundle), ca));
+}
+
+TEST_F(TrustStore, ReplacesTheFileThatALinkLeadsTo) {
+  write("usr/share/pki/bundle.pem", image_root);
+  link("usr/share/current", "pki");
+  link("etc/ssl/certs/ca-certificates.crt", "/usr/share/first");
+  link("usr/share/first", "current/../current/bundle.pem");
+  install();
+  EXPECT_TRUE(files::is_symlink(root_ / bundle));
+  EXPECT_EQ(read("usr/share/pki/bundle.pem"), with_certificate(image_root, ca));
+  std::size_t names = 0;
+  for ([[maybe_unused]] const auto& entry : files::directory_iterator(root_ / "usr/share/pki"))
+    ++names;
+  EXPECT_EQ(names, 1U);
 }
 
 TEST_F(TrustStore, ASecondRunChangesNothing) {

@@ -30,7 +30,7 @@ public:
     return served.contains(session);
   }
   [[nodiscard]] agent::Trust trust() const override {
-    return {"certificate", "01234567", "roots", {}};
+    return {"certificate", "01234567", {}, "roots"};
   }
 
   std::map<std::string, EgressPolicy> served;
