@@ -9,16 +9,18 @@
 
 namespace daiv::os {
 
-UniqueFd clone_mount(const UniqueFd& directory, const std::string& path) {
+UniqueFd clone_mount(const UniqueFd& directory, const std::string& path,
+                     std::uint64_t set_attributes) {
   const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW |
                          (path.empty() ? AT_EMPTY_PATH : 0U);
   UniqueFd mount(check(::open_tree(directory.get(), path.c_str(), flags), "open_tree", path));
   // A copy of a shared mount is its peer (mount_namespaces(7)): what is mounted below it, in
   // whichever namespace, would be mounted on the host as well, and pivot_root(2) refuses it.
   mount_attr attributes{};
+  attributes.attr_set = set_attributes;
   attributes.propagation = MS_PRIVATE;
   check(::mount_setattr(mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes),
-        "mount_setattr", "private");
+        "mount_setattr", "private copy");
   return mount;
 }
 

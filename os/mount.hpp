@@ -13,8 +13,9 @@ namespace daiv::os {
 
 // A detached and private copy of the mount that `path` below `directory` lies on, with `path` as
 // its root; without the mounts on it. An empty path means `directory` itself. Symlinks at the end
-// of `path` are not followed.
-UniqueFd clone_mount(const UniqueFd& directory, const std::string& path);
+// of `path` are not followed. MOUNT_ATTR_* `attributes` are set on it, beside those it has.
+UniqueFd clone_mount(const UniqueFd& directory, const std::string& path,
+                     std::uint64_t attributes = 0);
 
 // Maps the ids of a detached mount by `user_namespace`: an id on disk is what the namespace shows
 // inside, what the mount shows is the id outside (mount_setattr(2), MOUNT_ATTR_IDMAP).

@@ -14,8 +14,6 @@ namespace {
 
 bool in_bounding_set(int capability) { return ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) == 1; }
 
-bool exists(int capability) { return ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; }
-
 }  // namespace
 
 std::vector<int> plan_agent_capabilities(AgentPrivilege privilege) {
@@ -30,9 +28,12 @@ std::vector<int> plan_agent_capabilities(AgentPrivilege privilege) {
 void limit_capabilities(std::span<const int> kept) {
   os::check(::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "prctl", "ambient set");
   // Capabilities are numbered without gaps; the first that the kernel does not know ends the list.
-  for (int capability = 0; exists(capability); ++capability) {
+  for (int capability = 0;; ++capability) {
     if (std::ranges::find(kept, capability) != kept.end()) continue;
-    os::check(::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl", "bounding set");
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) {
+      if (errno == EINVAL) return;
+      os::throw_errno("prctl", "bounding set");
+    }
     if (in_bounding_set(capability)) throw os::Error(EPERM, "prctl", "bounding set");
   }
 }

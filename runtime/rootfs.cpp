@@ -89,37 +89,29 @@ void expect_device(const UniqueFd& fd, const DeviceNode& node) {
 
 // The host's device: its /dev is still in view, we are before pivot_root, and nothing of the image
 // is on its path.
-UniqueFd clone_device(const UniqueFd& root, const DeviceNode& node) {
+UniqueFd open_device(const UniqueFd& root, const DeviceNode& node) {
   if (!os::defence_is_on(os::Defence::host_devices)) {
-    const UniqueFd found = follow(root, "dev/" + std::string(node.name));
-    if (found) return os::clone_mount(found, "");
+    UniqueFd found = follow(root, "dev/" + std::string(node.name));
+    if (found) return found;
   }
-  UniqueFd mount = os::clone_mount(open_host("/dev/" + std::string(node.name)), "");
-  expect_device(mount, node);
-  return mount;
+  UniqueFd device = open_host("/dev/" + std::string(node.name));
+  expect_device(device, node);
+  return device;
 }
 
 // A path below a filesystem that we mounted this moment; empty where the kernel does not have it.
 UniqueFd find_masked(const UniqueFd& filesystem, const Mask& mask) {
-  try {
-    return os::open_beneath(filesystem, std::string(mask.path), O_PATH | O_NOFOLLOW);
-  } catch (const os::Error& error) {
-    if (error.error_number() == ENOENT || error.error_number() == ENOTDIR) return {};
-    throw;
-  }
+  const std::string path(mask.path);
+  UniqueFd found = os::find_beneath(filesystem, path, O_PATH | O_NOFOLLOW);
+  if (!found && errno != ENOENT && errno != ENOTDIR) os::throw_errno("openat2", path);
+  return found;
 }
 
-UniqueFd make_cover(const UniqueFd& root, const UniqueFd& target, const Mask& mask) {
-  if (mask.kind == MaskKind::read_only) {
-    UniqueFd copy = os::clone_mount(target, "");
-    os::set_mount_attributes(copy, inert_read_only);
-    return copy;
-  }
+UniqueFd make_cover(const UniqueFd& null, const UniqueFd& target, const Mask& mask) {
+  if (mask.kind == MaskKind::read_only) return os::clone_mount(target, "", inert_read_only);
   if (S_ISDIR(status_of(target, std::string(mask.path)).st_mode))
     return os::make_mount("tmpfs", mask_options, inert_read_only);
-  UniqueFd null = clone_device(root, device_nodes().front());
-  os::set_mount_attributes(null, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-  return null;
+  return os::clone_mount(null, "", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 }
 
 // Runtimes that masked by path alone were led to mask, and to open, something else
@@ -130,10 +122,11 @@ void expect_covered(const UniqueFd& filesystem, const UniqueFd& cover, const Mas
 }
 
 void apply_masks(const UniqueFd& root, const UniqueFd& filesystem, std::span<const Mask> masks) {
+  const UniqueFd null = open_device(root, device_nodes().front());
   for (const Mask& mask : masks) {
     const UniqueFd target = find_masked(filesystem, mask);
     if (!target) continue;
-    const UniqueFd cover = make_cover(root, target, mask);
+    const UniqueFd cover = make_cover(null, target, mask);
     os::attach_mount(cover, target);
     expect_covered(filesystem, cover, mask);
   }
@@ -166,7 +159,8 @@ void bind_device(const UniqueFd& dev, const DeviceNode& node, const UniqueFd& de
 
 UniqueFd mount_dev(const UniqueFd& root) {
   std::vector<UniqueFd> devices;
-  for (const DeviceNode& node : device_nodes()) devices.push_back(clone_device(root, node));
+  for (const DeviceNode& node : device_nodes())
+    devices.push_back(os::clone_mount(open_device(root, node), ""));
   UniqueFd dev =
       mount_new(root, "dev", "tmpfs", dev_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   expect_mounted(root, "dev", dev, TMPFS_MAGIC);
@@ -198,8 +192,7 @@ void cover_with_views(const UniqueFd& proc, const UniqueFd& sys, const UniqueFd&
     if (!target) continue;
     const std::string name = std::to_string(index);
     replace_file(scratch, name, view.content);
-    const UniqueFd cover = os::clone_mount(scratch, name);
-    os::set_mount_attributes(cover, inert_read_only);
+    const UniqueFd cover = os::clone_mount(scratch, name, inert_read_only);
     os::attach_mount(cover, target);
     expect_covered(filesystem, cover, place);
   }
