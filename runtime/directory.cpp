@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "os/error.hpp"
@@ -15,6 +16,8 @@
 
 namespace daiv::runtime {
 namespace {
+
+constexpr mode_t file_mode = 0644;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const noexcept { ::closedir(directory); }
@@ -116,6 +119,22 @@ void remove_directory(const os::UniqueFd& parent, const std::string& name) {
   os::check(::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR), "rmdir", name);
 }
 
+// Whether `name` is a file as replace_file() makes it, and nobody else's: then it can stay, which
+// spares a file system the freeing of its blocks.
+bool holds(const os::UniqueFd& directory, const std::string& name, std::string_view content) {
+  const os::UniqueFd file(::openat(directory.get(), name.c_str(),
+                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) return false;
+  if (!S_ISREG(status.st_mode) || (status.st_mode & 07777U) != file_mode || status.st_nlink != 1 ||
+      status.st_uid != ::geteuid() || status.st_gid != ::getegid() ||
+      status.st_size != static_cast<off_t>(content.size()))
+    return false;
+  std::string found(content.size(), '\0');
+  const std::size_t size = os::read_full(file, std::as_writable_bytes(std::span(found)));
+  return size == content.size() && found == content;
+}
+
 os::UniqueFd find_directory(const os::UniqueFd& parent, const std::string& name) {
   return os::UniqueFd(
       ::openat(parent.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -158,20 +177,18 @@ os::UniqueFd open_own_directory(const os::UniqueFd& parent, const std::string& n
 
 os::UniqueFd open_image_directory(const os::UniqueFd& root, const std::string& path, mode_t mode,
                                   Owner owner) {
-  try {
-    return os::open_in_root(root, path, O_PATH | O_DIRECTORY);
-  } catch (const os::Error&) {
-    return open_own_directory(root, path, mode, owner);
-  }
+  os::UniqueFd found = os::find_in_root(root, path, O_PATH | O_DIRECTORY);
+  return found ? std::move(found) : open_own_directory(root, path, mode, owner);
 }
 
 void replace_file(const os::UniqueFd& directory, const std::string& name,
                   std::string_view content) {
+  if (holds(directory, name, content)) return;
   remove_tree(directory, name);
   const os::UniqueFd file =
-      os::open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+      os::open_at(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode);
   os::write_full(file, content);
-  os::check(::fchmod(file.get(), 0644), "fchmod", name);
+  os::check(::fchmod(file.get(), file_mode), "fchmod", name);
 }
 
 }  // namespace daiv::runtime

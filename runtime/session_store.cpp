@@ -46,6 +46,22 @@ std::optional<std::string> find_link(const os::UniqueFd& directory, const std::s
   os::throw_errno("readlinkat", name);
 }
 
+// An earlier record is written over, by one call: a replaced one would have to be freed. False
+// where there is none.
+bool overwrite_record(const os::UniqueFd& directory, const std::string& text) {
+  const os::UniqueFd file(::openat(directory.get(), "record", O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file) {
+    if (errno == ENOENT) return false;
+    os::throw_errno("openat", "record");
+  }
+  const ssize_t written =
+      os::check(::pwrite(file.get(), text.data(), text.size(), 0), "pwrite", "record");
+  if (static_cast<std::size_t>(written) != text.size()) throw os::Error(EIO, "pwrite", "record");
+  // What is left of a longer one comes after the text, where parse_record() does not look.
+  os::check(::ftruncate(file.get(), written), "ftruncate", "record");
+  return true;
+}
+
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 }  // namespace
@@ -197,6 +213,7 @@ std::vector<std::string> SessionStore::list_networks() const { return list_entri
 void SessionStore::write_record(const std::string& session, const AgentRecord& record) {
   const os::UniqueFd directory =
       os::open_at(sessions_, session, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (overwrite_record(directory, format_record(record))) return;
   {
     const os::UniqueFd file =
         os::open_at(directory, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);

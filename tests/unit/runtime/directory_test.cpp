@@ -79,6 +79,41 @@ TEST_F(Directory, OfTheImageMayBeALinkThatStaysInside) {
   EXPECT_FALSE(fs::is_symlink(path_ / "tmp"));
 }
 
+ino_t number_of(const fs::path& path) {
+  struct stat status{};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  return status.st_ino;
+}
+
+TEST_F(Directory, AFileThatIsAsItShouldBeStays) {
+  replace_file(fd_, "file", "content");
+  const ino_t first = number_of(path_ / "file");
+  replace_file(fd_, "file", "content");
+  EXPECT_EQ(number_of(path_ / "file"), first);
+}
+
+TEST_F(Directory, AFileThatDiffersInAnythingIsReplaced) {
+  const auto replaced_after = [&](auto change) {
+    replace_file(fd_, "file", "content");
+    os::UniqueFd old = os::open_at(fd_, "file", O_PATH);  // keeps its number from the next one
+    const ino_t before = number_of(path_ / "file");
+    change();
+    replace_file(fd_, "file", "content");
+    EXPECT_EQ(os::read_file(path_ / "file", 100), "content");
+    return number_of(path_ / "file") != before;
+  };
+  EXPECT_TRUE(replaced_after([&] { std::ofstream(path_ / "file") << "c0ntent"; }));
+  EXPECT_TRUE(replaced_after([&] { std::ofstream(path_ / "file") << "content and more"; }));
+  EXPECT_TRUE(replaced_after([&] { ::chmod((path_ / "file").c_str(), 0666); }));
+  EXPECT_TRUE(replaced_after([&] { ::chmod((path_ / "file").c_str(), 04644); }));
+  EXPECT_TRUE(replaced_after([&] { fs::create_hard_link(path_ / "file", path_ / "other"); }));
+  EXPECT_TRUE(replaced_after([&] {
+    fs::rename(path_ / "file", path_ / "elsewhere");
+    fs::create_symlink("elsewhere", path_ / "file");
+  }));
+  EXPECT_FALSE(fs::is_symlink(path_ / "file"));
+}
+
 TEST_F(Directory, AFileTakesThePlaceOfAnything) {
   std::ofstream(path_ / "victim") << "kept";
   fs::create_symlink("victim", path_ / "link");
