@@ -29,6 +29,47 @@ ExitStatus status_of(const siginfo_t& info) {
   return {ExitStatus::Kind::signalled, info.si_status};
 }
 
+clone_args plan_clone(std::uint64_t flags, const UniqueFd* cgroup, int& pidfd) {
+  clone_args arguments{};
+  arguments.flags = flags | CLONE_PIDFD;
+  arguments.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+  // With CLONE_PARENT the signal is the parent's own; another one is EINVAL (clone3(2)).
+  if ((flags & CLONE_PARENT) == 0) arguments.exit_signal = SIGCHLD;
+  if (cgroup != nullptr) {
+    arguments.flags |= CLONE_INTO_CGROUP;
+    arguments.cgroup = static_cast<std::uint64_t>(cgroup->get());
+  }
+  return arguments;
+}
+
+// clone3(2) where the child begins on the stack of its parent, which sleeps (CLONE_VFORK): what the
+// child calls lies below this frame. Not by syscall(3), whose own frame, and with it the parent's
+// way back, the child would write over (vfork(2)). -1 with errno where it fails.
+[[gnu::noinline]] long clone_on_this_stack(clone_args& arguments, void (*work)(void*),
+                                           void* argument) {
+#if defined(__x86_64__)
+  long result = SYS_clone3;
+  asm volatile("syscall"
+               : "+a"(result)
+               : "D"(&arguments), "S"(sizeof arguments)
+               : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long number asm("x8") = SYS_clone3;
+  register long result asm("x0") = reinterpret_cast<long>(&arguments);
+  register long size asm("x1") = sizeof arguments;
+  asm volatile("svc 0" : "+r"(result) : "r"(number), "r"(size) : "memory");
+#else
+#error "the system call of this processor is not written down here"
+#endif
+  if (result == 0) {
+    work(argument);
+    ::_exit(0);
+  }
+  if (result > 0) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
 }  // namespace
 
 std::string ExitStatus::describe() const {
@@ -63,18 +104,21 @@ void Child::discard() noexcept {
 
 Child clone_process(std::uint64_t flags, const UniqueFd* cgroup) {
   int pidfd = -1;
-  clone_args arguments{};
-  arguments.flags = flags | CLONE_PIDFD;
-  arguments.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
-  // With CLONE_PARENT the signal is the parent's own; another one is EINVAL (clone3(2)).
-  if ((flags & CLONE_PARENT) == 0) arguments.exit_signal = SIGCHLD;
-  if (cgroup != nullptr) {
-    arguments.flags |= CLONE_INTO_CGROUP;
-    arguments.cgroup = static_cast<std::uint64_t>(cgroup->get());
-  }
+  clone_args arguments = plan_clone(flags, cgroup, pidfd);
   const long pid = check(::syscall(SYS_clone3, &arguments, sizeof arguments), "clone3", "child");
   if (pid == 0) return {};
   return {static_cast<pid_t>(pid), UniqueFd(pidfd)};
+}
+
+void run_in_child(std::uint64_t flags, const UniqueFd* cgroup, void (*work)(void*),
+                  void* argument) {
+  int pidfd = -1;
+  clone_args arguments = plan_clone(flags | CLONE_VM | CLONE_VFORK | CLONE_FILES, cgroup, pidfd);
+  check(clone_on_this_stack(arguments, work, argument), "clone3", "child of this memory");
+  // It is done with the memory; a moment later it has left its cgroup as well.
+  const UniqueFd child(pidfd);
+  pollfd entry{child.get(), POLLIN, 0};
+  check(retry_eintr([&] { return ::poll(&entry, 1, -1); }), "poll", "child");
 }
 
 std::optional<UniqueFd> find_process(pid_t pid) {

@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstring>
+#include <csignal>
+#include <exception>
 #include <utility>
 
 #include "netns/link.hpp"
@@ -72,41 +72,76 @@ void take_session_uid(const CreateSandbox& request, ProcessBound bound) {
   os::check(::setrlimit(RLIMIT_NPROC, &limit), "setrlimit", "RLIMIT_NPROC");
 }
 
-// Clones PID 1 from a process between, which is gone when this returns; PID 1 is our own child. The
-// one between is born in the session's cgroup, which so becomes the root of the cgroup namespace
-// that it makes (cgroup_namespaces(7)), PID 1 in its leaf below: moving a process from one cgroup
-// to the other would cost a grace period of RCU. No controller is on below the session's cgroup as
-// long as it holds a process itself (cgroup-v2, No Internal Process Constraint).
-os::Child clone_init(SandboxInit& init, Channels& channels, const SessionCgroup& cgroup,
-                     ProcessBound bound) {
-  os::Pipe numbers = os::make_pipe();
-  os::Child between = os::clone_process(0, &cgroup.directory);
-  if (!between) {
+Failed failed(std::string message) {
+  const bool full = message.find("(ENOSPC)") != std::string::npos ||
+                    message.find("(EDQUOT)") != std::string::npos;
+  if (full) return {Failure::no_space, std::move(message)};
+  const bool is_images = message.find(wire::image_refuses_ca) != std::string::npos;
+  return {is_images ? Failure::invalid : Failure::internal, std::move(message)};
+}
+
+// PID 1 on its way to the agent. The parent of this process reaps it, which lives longer; whoever
+// gives up on it kills it and waits for its end.
+class FirstProcess {
+public:
+  FirstProcess() noexcept = default;
+  FirstProcess(pid_t pid, os::UniqueFd pidfd) noexcept : pid_(pid), pidfd_(std::move(pidfd)) {}
+  FirstProcess(FirstProcess&&) noexcept = default;
+  FirstProcess& operator=(FirstProcess&&) noexcept = default;
+  ~FirstProcess() {
+    if (!pidfd_) return;
     try {
-      take_session_uid(init.request, bound);
-      os::unshare(CLONE_NEWUSER | CLONE_NEWCGROUP);
-      os::Child first = os::clone_process(sandbox_namespaces | CLONE_PARENT, &cgroup.agent);
-      if (!first) {
-        channels = {};  // else the pipes would never end
-        run_sandbox_init(init);
-      }
-      const pid_t pid = first.pid();
-      first.release();
-      os::write_full(numbers.write_end, {reinterpret_cast<const char*>(&pid), sizeof pid});
-    } catch (const std::exception& failure) {
-      static_cast<void>(!::write(init.error.get(), failure.what(), std::strlen(failure.what())));
+      os::send_signal(pidfd_, SIGKILL);
+      os::wait_for(pidfd_, POLLIN, kill_limit);
+    } catch (const os::Error&) {  // its cgroup is killed after a failure
     }
-    ::_exit(0);
   }
-  numbers.write_end.reset();
-  pid_t pid = -1;
-  const std::size_t size =
-      os::read_full(numbers.read_end, std::as_writable_bytes(std::span(&pid, 1)));
-  between.wait();
-  if (size != sizeof pid) return {};
-  auto pidfd = os::find_process(pid);  // our child, so the number is its own until we reap it
-  if (!pidfd) return {};
-  return {pid, std::move(*pidfd)};
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  os::UniqueFd release() noexcept { return std::move(pidfd_); }
+
+private:
+  pid_t pid_ = -1;
+  os::UniqueFd pidfd_;
+};
+
+struct Birth {
+  SandboxInit& init;
+  Channels& channels;
+  const SessionCgroup& cgroup;
+  ProcessBound bound;
+  FirstProcess first;
+  std::string failure;
+};
+
+void give_birth(Birth& birth) noexcept {
+  try {
+    take_session_uid(birth.init.request, birth.bound);
+    os::unshare(CLONE_NEWUSER | CLONE_NEWCGROUP);
+    os::Child first = os::clone_process(sandbox_namespaces | CLONE_PARENT, &birth.cgroup.agent);
+    if (!first) {
+      birth.channels = {};  // else the pipes would never end
+      run_sandbox_init(birth.init);
+    }
+    const pid_t pid = first.pid();
+    birth.first = {pid, first.release()};
+  } catch (const std::exception& failure) {
+    birth.failure = failure.what();
+  }
+}
+
+// Clones PID 1 from a process between, which is gone when this returns. The one between is born in
+// the session's cgroup, which so becomes the root of the cgroup namespace that it makes
+// (cgroup_namespaces(7)), PID 1 in its leaf below: moving a process from one cgroup to the other
+// would cost a grace period of RCU. No controller is on below the session's cgroup as long as it
+// holds a process itself (cgroup-v2, No Internal Process Constraint). PID 1 has memory of its own.
+std::expected<FirstProcess, Failed> clone_init(SandboxInit& init, Channels& channels,
+                                               const SessionCgroup& cgroup, ProcessBound bound) {
+  Birth birth{init, channels, cgroup, bound, {}, {}};
+  os::run_in_child(
+      CLONE_PARENT, &cgroup.directory,
+      [](void* argument) { give_birth(*static_cast<Birth*>(argument)); }, &birth);
+  if (!birth.failure.empty()) return std::unexpected(failed(std::move(birth.failure)));
+  return std::move(birth.first);
 }
 
 // Reads to the end of the stream, or to the limit's end.
@@ -123,14 +158,6 @@ std::string read_until_closed(const os::UniqueFd& fd, std::string_view what) {
   }
   text.resize(size);
   return text;
-}
-
-Failed failed(std::string message) {
-  const bool full = message.find("(ENOSPC)") != std::string::npos ||
-                    message.find("(EDQUOT)") != std::string::npos;
-  if (full) return {Failure::no_space, std::move(message)};
-  const bool is_images = message.find(wire::image_refuses_ca) != std::string::npos;
-  return {is_images ? Failure::invalid : Failure::internal, std::move(message)};
 }
 
 // The text of what went wrong on the way to the agent's first word; empty when it is ready.
@@ -155,10 +182,9 @@ SandboxInit prepare(SandboxSpec& spec, const UidRanges& ranges, const os::Unique
   init.overlay_options = plan_overlay_options(spec.request.layers);
   if (init.overlay_options.size() > max_mount_options_bytes)
     throw os::Error(E2BIG, "mount", "options of the overlay");
-  init.layers = os::clone_mount(spec.layers, "");
+  init.layers = os::clone_mount(spec.layers, "", MOUNT_ATTR_NODEV);
   os::set_id_map(init.layers,
                  os::make_user_namespace(plan_layer_map(ranges, spec.request.uid_base)));
-  os::set_mount_attributes(init.layers, MOUNT_ATTR_NODEV);
   init.session = os::clone_mount(spec.session, "");
   init.agent_program = os::duplicate(agent_program);
   init.agent_config = std::move(spec.agent_config);
@@ -191,24 +217,24 @@ std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
   Channels channels = make_channels(init);
   const auto bound =
       cgroups_.controllers().contains("pids") ? ProcessBound::by_cgroup : ProcessBound::by_rlimit;
-  os::Child agent = clone_init(init, channels, cgroup, bound);
+  auto agent = clone_init(init, channels, cgroup, bound);
+  if (!agent) return std::unexpected(std::move(agent.error()));
   init.status.reset();
   init.error.reset();
-  if (!agent) return std::unexpected(failed(read_until_closed(channels.error, "clone")));
   os::crash_point("broker.create.cloned");
-  os::write_id_maps(agent.pid(), maps.uids, maps.gids);
+  os::write_id_maps(agent->pid(), maps.uids, maps.gids);
   enable_leaf_controllers(cgroup, cgroups_.controllers(), *settings);
-  if (init.request.egress) link_to_proxy(*init.request.egress, spec.proxy_namespace, agent.pid());
+  if (init.request.egress) link_to_proxy(*init.request.egress, spec.proxy_namespace, agent->pid());
   os::crash_point("broker.create.linked");
   os::write_full(channels.go, "g");
   os::crash_point("broker.create.started");
   if (std::string text = wait_until_ready(channels); !text.empty())
     return std::unexpected(failed(std::move(text)));
   if (init.request.egress) netns::settle_link(spec.proxy_namespace);
-  const auto start_time = os::find_start_time(agent.pid());
+  const auto start_time = os::find_start_time(agent->pid());
   if (!start_time) return std::unexpected(failed("the agent ended as soon as it was ready"));
-  const pid_t pid = agent.pid();
-  return RunningAgent{pid, *start_time, agent.release()};
+  const pid_t pid = agent->pid();
+  return RunningAgent{pid, *start_time, agent->release()};
 }
 
 void NativeBackend::kill(const std::string& session) {

@@ -51,5 +51,35 @@ TEST(CloneMount, ReceivesAndPassesOnNoMounts) {
   EXPECT_EQ(mounts.find(" /mnt/inner "), std::string::npos) << mounts;
 }
 
+TEST(RunInChild, SharesMemoryAndDescriptorsAndNothingElse) {
+  struct State {
+    pid_t pid = 0;
+    int fd = -1;
+  } state;
+  const mode_t mask = ::umask(0022);
+  run_in_child(
+      0, nullptr,
+      [](void* argument) {
+        auto& shared = *static_cast<State*>(argument);
+        shared.pid = ::getpid();
+        shared.fd = ::dup(STDIN_FILENO);
+        ::umask(0777);
+      },
+      &state);
+  EXPECT_NE(state.pid, 0);
+  EXPECT_NE(state.pid, ::getpid());
+  EXPECT_EQ(::close(state.fd), 0);
+  EXPECT_EQ(::umask(mask), 0022U);
+  const auto ended = reap_any();
+  ASSERT_TRUE(ended);
+  EXPECT_EQ(ended->pid, state.pid);
+  EXPECT_TRUE(ended->status.success());
+}
+
+TEST(RunInChild, SaysThatThereIsNoChild) {
+  const UniqueFd no_cgroup = open_file("/", O_PATH | O_DIRECTORY);
+  EXPECT_THROW(run_in_child(0, &no_cgroup, [](void*) {}, nullptr), Error);
+}
+
 }  // namespace
 }  // namespace daiv::os::test
