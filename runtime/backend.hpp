@@ -29,9 +29,9 @@ struct RunningAgent {
   os::UniqueFd pidfd;
 };
 
-// What makes sandboxes out of namespaces, or out of something else. Called in a process of the
-// operation's own, one operation at a time for a session. Throws os::Error for what the host could
-// not do.
+// What makes sandboxes out of namespaces, or out of something else. Called in a process that has
+// the operation to itself, one operation at a time for a session. Throws os::Error for what the
+// host could not do.
 class Backend {
 public:
   Backend() = default;

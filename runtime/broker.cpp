@@ -25,6 +25,7 @@ namespace daiv::runtime {
 namespace {
 
 constexpr std::size_t max_running = 1024;
+constexpr std::size_t max_idle_workers = 4;
 constexpr std::size_t number_bytes = 4;
 constexpr int housekeeping_niceness = 10;
 
@@ -43,14 +44,10 @@ bool leaves_work(const Request& request) {
          std::holds_alternative<UnpackLayer>(request);
 }
 
-void send_outcome(const os::UniqueFd& reply, std::uint32_t number, const Outcome& outcome) {
-  std::vector<int> fds;
-  for (const os::UniqueFd& fd : outcome.fds) fds.push_back(fd.get());
-  std::string bytes = encode(AnswerMessage{number, outcome.answer});
-  if (bytes.size() > max_broker_message_bytes)
-    bytes = encode(
-        AnswerMessage{number, Failed{Failure::internal, "the answer is too long for one message"}});
-  os::send_message(reply, bytes, fds);
+std::vector<int> numbers_of(const std::vector<os::UniqueFd>& fds) {
+  std::vector<int> numbers;
+  for (const os::UniqueFd& fd : fds) numbers.push_back(fd.get());
+  return numbers;
 }
 
 void log(std::string_view line) { fmt::print(stderr, "level=warning {}\n", line); }
@@ -91,7 +88,11 @@ void Broker::run() {
     // Before any answer goes on: a removal's says that nothing is left, and the agent that its
     // operation saw end is our child to reap.
     const std::vector<os::Reaped> ended = reap();
-    for (const pid_t pid : ready.operations) receive_reply(running_.at(pid));
+    for (const pid_t pid : ready.operations) {
+      receive_reply(running_.at(pid));
+      const Running& operation = running_.at(pid);
+      if (operation.answered && operation.stay == Stay::waits_for_more) rest(pid);
+    }
     for (const os::Reaped& child : ended) finish(child.pid, child.status);
     forget_agents(ready.agents);
     if (!front_open_) continue;
@@ -109,7 +110,7 @@ Broker::Ready Broker::wait() const {
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
     if (front_open_ && event.data.fd == front_.get()) ready.front = event.events;
     for (const auto& [pid, operation] : running_)
-      if (operation.reply.get() == event.data.fd) ready.operations.push_back(pid);
+      if (operation.process.channel.get() == event.data.fd) ready.operations.push_back(pid);
     if (agents_.contains(event.data.fd)) ready.agents.push_back(event.data.fd);
   }
   return ready;
@@ -129,7 +130,11 @@ void Broker::receive_requests() {
   // What waits was asked for by nobody any more; what runs ends by itself.
   for (auto& [session, queue] : waiting_) queue.clear();
   for (const auto& [pid, operation] : running_)
-    if (operation.kind == Kind::housekeeping) os::send_signal(operation.pidfd, SIGKILL);
+    if (operation.kind == Kind::housekeeping) os::send_signal(operation.process.pidfd, SIGKILL);
+  while (!idle_.empty()) {
+    let_go(std::move(idle_.back()));
+    idle_.pop_back();
+  }
   unwatch(front_);
   outgoing_.clear();
 }
@@ -137,7 +142,7 @@ void Broker::receive_requests() {
 void Broker::accept_request(std::string_view bytes, std::vector<os::UniqueFd> fds) {
   Waiting request;
   try {
-    request = {decode_request(bytes), std::move(fds)};
+    request = {decode_request(bytes), std::string(bytes), std::move(fds)};
   } catch (const wire::DecodeError& error) {
     log(fmt::format("event=bad_request error=\"{}\"", error.what()));
     if (bytes.size() < number_bytes) return;
@@ -162,25 +167,82 @@ Broker::Kind Broker::kind_of(const Request& request) {
 }
 
 void Broker::start_request(Waiting waiting) {
-  const RequestMessage message = std::move(waiting.message);
-  if (leaves_work(message.body)) house_is_dirty_ = true;
-  const std::uint32_t number = message.number;
+  const Request& request = waiting.message.body;
+  if (leaves_work(request)) house_is_dirty_ = true;
+  const std::uint32_t number = waiting.message.number;
+  const Kind kind = kind_of(request);
   try {
-    start(kind_of(message.body), number, session_of(message.body), {},
-          [&](const os::UniqueFd& reply) {
-            send_outcome(reply, number, operations_.perform(message.body, std::move(waiting.fds)));
-          });
+    if (suits_worker(request)) return start_on_worker(kind, waiting);
+    start(kind, number, session_of(request), {}, [&](const os::UniqueFd& reply) {
+      send_outcome(reply, number, operations_.perform(request, std::move(waiting.fds)));
+    });
   } catch (const os::Error& error) {
     send_failure(number, Failure::internal, error.what());
-    start_next(session_of(message.body));
+    start_next(session_of(request));
   }
+}
+
+void Broker::start_on_worker(Kind kind, const Waiting& waiting) {
+  const std::string session = session_of(waiting.message.body);
+  if (!session.empty()) waiting_.try_emplace(session);
+  for (;;) {
+    const bool is_new = idle_.empty();
+    if (is_new)
+      idle_.push_back(
+          fork_process([&](const os::UniqueFd& channel) { work(channel, operations_); }));
+    Process worker = std::move(idle_.back());
+    idle_.pop_back();
+    try {
+      os::send_message(worker.channel, waiting.bytes, numbers_of(waiting.fds));
+    } catch (const os::Error&) {  // it has died meanwhile: another one
+      let_go(std::move(worker));
+      if (is_new) throw;
+      continue;
+    }
+    const pid_t pid = worker.pid;
+    running_[pid] = {kind,  waiting.message.number, session, std::move(worker), {},
+                     false, Stay::waits_for_more};
+    return;
+  }
+}
+
+// After a good answer.
+void Broker::rest(pid_t worker) {
+  Running operation = std::move(running_.extract(worker).mapped());
+  if (idle_.size() < max_idle_workers && front_open_) {
+    idle_.push_back(std::move(operation.process));
+  } else {
+    let_go(std::move(operation.process));
+  }
+  start_next(operation.session);
+}
+
+// It ends when its channel is closed, and is reaped as a stranger.
+void Broker::let_go(Process process) {
+  unwatch(process.channel);
+  unwatch(process.pidfd);
+}
+
+// A child that has ended without an operation: an idle worker, or an agent.
+void Broker::forget_worker(pid_t pid) {
+  const auto worker = std::ranges::find(idle_, pid, &Process::pid);
+  if (worker == idle_.end()) return;
+  let_go(std::move(*worker));
+  idle_.erase(worker);
 }
 
 template <typename Work>
 void Broker::start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
                    Work&& work) {
-  auto [ours, theirs] = os::make_socket_pair(os::SocketKind::seqpacket);
   if (!session.empty()) waiting_.try_emplace(session);
+  Process process = fork_process(std::forward<Work>(work));
+  const pid_t pid = process.pid;
+  running_[pid] = {kind, number, session, std::move(process), std::move(answer), false, Stay::ends};
+}
+
+template <typename Work>
+Broker::Process Broker::fork_process(Work&& work) {
+  auto [ours, theirs] = os::make_socket_pair(os::SocketKind::seqpacket);
   os::Child child = os::clone_process(0);
   if (!child) {
     int status = 0;
@@ -195,10 +257,10 @@ void Broker::start(Kind kind, std::uint32_t number, const std::string& session, 
     ::_exit(status);
   }
   const pid_t pid = child.pid();
-  Running& operation = running_[pid];
-  operation = {kind, number, session, std::move(ours), child.release(), std::move(answer), false};
-  watch(operation.reply, EPOLLIN);
-  watch(operation.pidfd, EPOLLIN);
+  Process process{pid, std::move(ours), child.release()};
+  watch(process.channel, EPOLLIN);
+  watch(process.pidfd, EPOLLIN);
+  return process;
 }
 
 // Descriptors that belong to the loop: an operation that hangs must not keep the front's socket
@@ -207,6 +269,7 @@ void Broker::close_inherited() {
   front_.reset();
   epoll_.reset();
   running_.clear();
+  idle_.clear();
   waiting_.clear();
   agents_.clear();
   outgoing_.clear();
@@ -214,10 +277,12 @@ void Broker::close_inherited() {
 
 void Broker::receive_reply(Running& operation) {
   if (operation.answered || operation.kind == Kind::housekeeping) return;
+  const os::UniqueFd& channel = operation.process.channel;
   try {
-    // Nothing comes after it but the end, which the pidfd tells: no more watching.
-    unwatch(operation.reply);
-    auto message = os::receive_message(operation.reply, max_broker_message_bytes);
+    auto message = os::receive_message(channel, max_broker_message_bytes);
+    if (!message || stay_after(message->data) == Stay::ends) operation.stay = Stay::ends;
+    // Nothing comes then but the end, which the pidfd tells: no more watching.
+    if (operation.stay == Stay::ends) unwatch(channel);
     if (!message || operation.kind == Kind::clean_up) return;
     operation.answered = true;
     if (operation.kind != Kind::lending &&
@@ -228,8 +293,10 @@ void Broker::receive_reply(Running& operation) {
       agents_.insert_or_assign(number, std::move(copy));
     }
     send(std::move(message->data), std::move(message->fds));
-  } catch (const os::Error& error) {
+  } catch (const std::exception& error) {
     log(fmt::format("event=bad_reply error=\"{}\"", error.what()));
+    operation.stay = Stay::ends;
+    unwatch(channel);
   }
 }
 
@@ -248,11 +315,11 @@ void Broker::forget_agents(std::span<const int> ended) {
 
 void Broker::finish(pid_t pid, os::ExitStatus status) {
   const auto place = running_.find(pid);
-  if (place == running_.end()) return;  // an agent
-  receive_reply(place->second);         // it may have spoken just before its end
+  if (place == running_.end()) return forget_worker(pid);
+  receive_reply(place->second);  // it may have spoken just before its end
   Running operation = std::move(running_.extract(place).mapped());
-  unwatch(operation.reply);
-  unwatch(operation.pidfd);
+  unwatch(operation.process.channel);
+  unwatch(operation.process.pidfd);
   switch (operation.kind) {
     case Kind::housekeeping:
       keeping_house_ = false;

@@ -13,13 +13,17 @@
 #include "os/unique_fd.hpp"
 #include "runtime/broker_protocol.hpp"
 #include "runtime/operations.hpp"
+#include "runtime/worker.hpp"
 
 namespace daiv::runtime {
 
-// The broker's one loop. It takes requests from the front, forks a process for each, passes its
-// answer on and reaps it; it never does anything itself that could block. Operations on one session
-// run one after the other in the order they came, all others side by side. A request whose process
-// dies gets its answer from here.
+// The broker's one loop. It takes requests from the front, gives each to a process of its own,
+// passes the answer on and reaps; it never does anything itself that could block. Operations on one
+// session run one after the other in the order they came, all others side by side. A request whose
+// process dies gets its answer from here.
+//
+// A process that has done its operation well waits for another one (runtime/worker.hpp): what a new
+// one costs is its page tables and the first touch of each page. After a failure it ends.
 class Broker {
 public:
   // `front` is the connected SEQPACKET socket. Single-threaded.
@@ -33,16 +37,23 @@ private:
   enum class Kind : std::uint8_t { request, creation, lending, clean_up, housekeeping };
   struct Waiting {
     RequestMessage message;
+    std::string bytes;  // the message, as it came
     std::vector<os::UniqueFd> fds;
+  };
+  // A child, its descriptors watched.
+  struct Process {
+    pid_t pid = -1;
+    os::UniqueFd channel;  // its answers come here
+    os::UniqueFd pidfd;
   };
   struct Running {
     Kind kind = Kind::request;
     std::uint32_t number = 0;
     std::string session;  // empty: ordered after nothing
-    os::UniqueFd reply;   // the child's one message comes here
-    os::UniqueFd pidfd;
+    Process process;
     std::string answer;  // of a creation that died: sent when all is cleaned up
     bool answered = false;
+    Stay stay = Stay::ends;  // of the process, when it has answered
   };
   struct Ready {
     std::uint32_t front = 0;        // EPOLL* of the front's socket
@@ -61,8 +72,14 @@ private:
   static Kind kind_of(const Request& request);
   void start_request(Waiting waiting);
   template <typename Work>
+  Process fork_process(Work&& work);
+  template <typename Work>
   void start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
              Work&& work);
+  void start_on_worker(Kind kind, const Waiting& waiting);
+  void rest(pid_t worker);
+  void let_go(Process process);
+  void forget_worker(pid_t pid);
   void start_next(const std::string& session);
   void start_housekeeping();
   void receive_reply(Running& operation);
@@ -81,6 +98,7 @@ private:
   Operations& operations_;
   bool front_open_ = true;
   std::map<pid_t, Running> running_;
+  std::vector<Process> idle_;  // workers without an operation
   std::map<std::string, std::deque<Waiting>>
       waiting_;                         // an entry exists while an operation of the session runs
   std::map<int, os::UniqueFd> agents_;  // pidfds by number: their end wakes the loop, which reaps

@@ -18,7 +18,8 @@ struct Outcome {
   std::vector<os::UniqueFd> fds;
 };
 
-// What each request does. Called in a process of the operation's own, which ends afterwards.
+// What each request does. Called in a process that has the operation to itself, and ends after one
+// that failed (worker.hpp).
 class Operations {
 public:
   Operations(const BrokerOptions& options, Backend& backend);

@@ -73,8 +73,16 @@ def _pidfds(pids):
     """Whose end somebody waits for. What was there before and has gone is no trace, whatever the number of the rest."""
     for pid in pids:
         waited = [_waited_for(pid, fd) for fd, target in _descriptors(pid) if "pidfd" in target]
-        yield from (f"{pid} waits for {other}" for other in waited if other not in (CLOSED, DEAD))
+        yield from (f"{pid} waits for {other}" for other in waited if other not in (CLOSED, DEAD) and not _is_worker(other, pid))
         yield from (f"{pid} waits for the dead ({number})" for number in range(waited.count(DEAD)))
+
+
+def _is_worker(pid, broker):
+    """Whether it is a process in which the broker does one operation after the other: no trace of a session."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe") == os.readlink(f"/proc/{broker}/exe")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _waited_for(pid, fd):

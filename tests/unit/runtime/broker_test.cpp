@@ -7,6 +7,8 @@
 #include <csignal>
 #include <filesystem>
 #include <future>
+#include <iterator>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -162,6 +164,48 @@ TEST_F(Broker, AnOperationThatDiesIsAnswered) {
   const Reply reply = answer.get();
   EXPECT_EQ(failure_of(reply), Failure::internal);
   EXPECT_NE(failure_text(reply).find("signal 9"), std::string::npos) << failure_text(reply);
+}
+
+std::set<pid_t> children_of(pid_t pid) {
+  std::istringstream pids(os::read_file(fmt::format("/proc/{0}/task/{0}/children", pid), 1000));
+  return {std::istream_iterator<pid_t>(pids), {}};
+}
+
+// With no layer unpacked and nothing removed there is no housekeeping after the first.
+std::set<pid_t> wait_for_children(const BrokerRig& rig, std::size_t count) {
+  std::set<pid_t> children = children_of(rig.broker_pid());
+  while (children.size() != count) {
+    std::this_thread::yield();
+    children = children_of(rig.broker_pid());
+  }
+  return children;
+}
+
+TEST_F(Broker, AProcessThatDidItsOperationWellDoesTheNext) {
+  BrokerRig rig;
+  rig.call(ListSandboxes{});
+  const auto first = wait_for_children(rig, 1);
+  for (int round = 0; round < 5; ++round) rig.call(ListSandboxes{});
+  EXPECT_EQ(wait_for_children(rig, 1), first);
+}
+
+TEST_F(Broker, AProcessWhoseOperationFailedDoesNoOther) {
+  BrokerRig rig;
+  rig.call(ListSandboxes{});
+  wait_for_children(rig, 1);
+  EXPECT_EQ(failure_of(rig.call(AdoptSandbox{rig.request().session})), Failure::not_found);
+  wait_for_children(rig, 0);
+  EXPECT_TRUE(std::holds_alternative<runtime::Inventory>(rig.call(ListSandboxes{}).answer));
+}
+
+TEST_F(Broker, AnIdleProcessThatDiesIsReplaced) {
+  BrokerRig rig;
+  for (int round = 0; round < 5; ++round) {
+    rig.call(ListSandboxes{});
+    for (const pid_t child : wait_for_children(rig, 1)) EXPECT_EQ(::kill(child, SIGKILL), 0);
+    wait_for_children(rig, 0);
+    EXPECT_TRUE(std::holds_alternative<runtime::Inventory>(rig.call(ListSandboxes{}).answer));
+  }
 }
 
 TEST_F(Broker, SaysThatACredentialHelperIsMissing) {
