@@ -57,6 +57,7 @@ bool overwrite_record(const os::UniqueFd& directory, const std::string& text) {
   const ssize_t written =
       os::check(::pwrite(file.get(), text.data(), text.size(), 0), "pwrite", "record");
   if (static_cast<std::size_t>(written) != text.size()) throw os::Error(EIO, "pwrite", "record");
+  os::crash_point("broker.create.record_unfinished");
   // What is left of a longer one comes after the text, where parse_record() does not look.
   os::check(::ftruncate(file.get(), written), "ftruncate", "record");
   return true;
