@@ -123,7 +123,8 @@ std::string blob_path(const Digest& digest) {
 }
 
 const LoadArchive::Member& find_blob(const LoadArchive& archive, const Descriptor& descriptor) {
-  const auto& member = find_checked(archive, blob_path(descriptor.digest));
+  const std::string path = blob_path(descriptor.digest);
+  const auto& member = find_checked(archive, path);
   if (member.size != descriptor.size)
     throw_invalid(fmt::format("{} does not have its size", descriptor.digest.string()));
   return member;
