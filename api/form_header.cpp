@@ -1,5 +1,7 @@
 #include "api/form_header.hpp"
 
+#include <algorithm>
+
 namespace daiv::api {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
+
 #include "api/api_key.hpp"
 #include "api/failure.hpp"
 #include "api/json_decode.hpp"

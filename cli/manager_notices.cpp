@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdint>
 #include <ctime>
 
 #include "os/error.hpp"

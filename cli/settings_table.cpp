@@ -1,3 +1,4 @@
+#include <csignal>
 #include <limits>
 
 #include "cli/setting_parsers.hpp"

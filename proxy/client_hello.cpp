@@ -1,5 +1,6 @@
 #include "proxy/client_hello.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace daiv::proxy {

@@ -1,5 +1,7 @@
 #include "proxy/relay.hpp"
 
+#include <algorithm>
+
 #include "proxy/side_by_side.hpp"
 
 namespace asio = boost::asio;

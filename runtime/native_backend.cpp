@@ -1,5 +1,6 @@
 #include "runtime/native_backend.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <stdexcept>
 #include <vector>
 
 #include "os/io.hpp"

@@ -4,6 +4,8 @@
 #include <ftw.h>
 #include <unistd.h>
 
+#include <memory>
+
 #include "os/error.hpp"
 #include "os/io.hpp"
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <stdexcept>
 
 #include "os/error.hpp"
 #include "sandboxed_agent.hpp"

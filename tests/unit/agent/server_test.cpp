@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "agent/fs_protocol.hpp"

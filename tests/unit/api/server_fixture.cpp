@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <array>
+#include <cerrno>
+
 namespace daiv::api::test {
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 
 #include "api/tls_credentials.hpp"
 #include "server_fixture.hpp"

@@ -1,4 +1,5 @@
 // The real unpack program on layers made here, one behaviour each.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sessions/command_ending.hpp"
 #include "sessions/environment.hpp"
 #include "sessions/reaper_plan.hpp"
