@@ -1,13 +1,11 @@
 """The package, built from the tree's own objects, and a root of a fresh Debian to install it in."""
-import hashlib
 import os
 import pathlib
 import subprocess
 
 import deb
 import pytest
-
-CACHE = deb.ROOT / "build" / "roots"
+from debian_root import archive, own_suite
 
 
 def pytest_configure(config):
@@ -17,28 +15,20 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--package", help="a .deb that was built before")
+    parser.addoption("--suite", default=own_suite(), help="the Debian release to build it on, and to install it in")
 
 
 @pytest.fixture(scope="session")
-def package(request):
+def suite(request):
+    return request.config.getoption("--suite")
+
+
+@pytest.fixture(scope="session")
+def package(request, suite):
     """The path of the .deb."""
     if given := request.config.getoption("--package"):
         return pathlib.Path(given).resolve()
-    return deb.build()
-
-
-def base(suite, packages):
-    """A tar of SUITE with PACKAGES, made once."""
-    key = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:12]
-    path = CACHE / f"{suite}-{key}.tar"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        mirror = os.environ.get("DAIV_SANDBOX_TEST_MIRROR")
-        unfinished = path.with_suffix(".unfinished.tar")
-        subprocess.run(["mmdebstrap", "--variant=minbase", "--quiet", "--include=" + ",".join(packages), suite, unfinished,
-                        *([mirror] if mirror else [])], check=True)
-        unfinished.rename(path)
-    return path
+    return deb.build(suite)
 
 
 class Root:
@@ -67,10 +57,10 @@ class Root:
 
 
 @pytest.fixture(scope="session")
-def fresh(package, tmp_path_factory):
+def fresh(package, suite, tmp_path_factory):
     """The directory of a Debian without the package; never written to."""
     path = tmp_path_factory.mktemp("fresh")
-    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", base("bookworm", deb.dependencies(package))], check=True)
+    subprocess.run(["tar", "-C", path, "--numeric-owner", "-xf", archive(suite, deb.dependencies(package))], check=True)
     return path
 
 

@@ -2,16 +2,28 @@
 import pathlib
 import re
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from debian_root import command_in  # noqa: E402: it lies in the folder above
 
 
-def build():
-    """The path of the .deb, made of this checkout."""
-    done = subprocess.run([ROOT / "dev", "package"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def build(suite):
+    """The path of the .deb, made of this checkout on SUITE."""
+    done = subprocess.run(command_in(suite, [ROOT / "dev", "package"]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"the package does not build:\n{done.stderr[-8000:]}")
     return pathlib.Path(done.stdout.split()[-1])
+
+
+def lintian(suite, package):
+    """Its exit code, and what the lintian of SUITE prints of PACKAGE."""
+    # Of the distribution that the package is built for, lintian need not know.
+    command = ["lintian", "--fail-on", "error", "--suppress-tags", "bad-distribution-in-changes-file", package]
+    done = subprocess.run(command_in(suite, command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    return done.returncode, done.stdout
 
 
 def dependencies(package):

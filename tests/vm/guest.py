@@ -102,7 +102,7 @@ def main():
     options = parser.parse_args()
     # Ended from outside, it ends its guest.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    results = run(options.package.resolve() if options.package else deb.build(), options.k, options.console)
+    results = run(options.package.resolve() if options.package else deb.build("bookworm"), options.k, options.console)
     if options.json:
         options.json.write_text(json.dumps(results))
     for one in results:
