@@ -48,13 +48,6 @@ Reply convert(const redisReply& raw) {
   }
 }
 
-// Whether the next byte to be read says of what kind a reply is.
-bool at_start_of_reply(const redisReader& reader) {
-  const bool kind_is_unknown =
-      reader.ridx == -1 || (reader.ridx == 0 && reader.rstack[0].type == -1);
-  return kind_is_unknown && reader.pos < reader.len;
-}
-
 }  // namespace
 
 std::string encode_command(const std::vector<std::string>& words) {
@@ -76,18 +69,24 @@ void ReplyReader::feed(std::string_view bytes) {
     throw RedisError("Redis: a malformed reply");
 }
 
-std::optional<Reply> ReplyReader::next() {
-  // None of our commands is answered by an array, and a hostile one's size is best never looked at.
+// None of our commands is answered by an array, and a hostile one's size is best never looked at.
+void ReplyReader::begin_reply() {
   constexpr std::string_view kinds = "+-:$";
-  if (at_start_of_reply(*reader_) &&
-      kinds.find(reader_->buf[reader_->pos]) == std::string_view::npos)
+  if (begun_ || reader_->pos == reader_->len) return;
+  if (kinds.find(reader_->buf[reader_->pos]) == std::string_view::npos)
     throw RedisError("Redis: unexpected kind of reply");
+  begun_ = true;
+}
+
+std::optional<Reply> ReplyReader::next() {
+  begin_reply();
   void* raw = nullptr;
   if (redisReaderGetReply(reader_.get(), &raw) != REDIS_OK)
     throw RedisError("Redis: a malformed reply");
   if (raw == nullptr) return std::nullopt;
   const std::unique_ptr<redisReply, FreeReply> reply(static_cast<redisReply*>(raw));
   unread_ = reader_->len - reader_->pos;
+  begun_ = false;
   return convert(*reply);
 }
 

@@ -39,11 +39,14 @@ public:
   std::optional<Reply> next();
 
 private:
+  void begin_reply();
+
   struct Free {
     void operator()(redisReader* reader) const;
   };
   std::unique_ptr<redisReader, Free> reader_;
   std::size_t unread_ = 0;  // bytes of the reply that is still incomplete
+  bool begun_ = false;      // its first byte, which says its kind, was looked at
 };
 
 }  // namespace daiv::sessions::redis
