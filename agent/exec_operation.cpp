@@ -173,6 +173,7 @@ void ExecOperation::take_output(std::size_t count) {
                           .u32(static_cast<std::uint32_t>(sent))
                           .u8(static_cast<std::uint8_t>(AnswerType::output))
                           .take();
+  // NOLINTNEXTLINE(bugprone-not-null-terminated-result): a frame has a length
   std::memcpy(frame, header.data(), header.size());
   channel_.send({frame, frame_header_bytes + sent});
 }

@@ -46,6 +46,7 @@ bool leaves_work(const Request& request) {
 
 std::vector<int> numbers_of(const std::vector<os::UniqueFd>& fds) {
   std::vector<int> numbers;
+  numbers.reserve(fds.size());
   for (const os::UniqueFd& fd : fds) numbers.push_back(fd.get());
   return numbers;
 }

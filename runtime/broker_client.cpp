@@ -49,9 +49,9 @@ struct BrokerClient::Impl {
     std::unique_lock lock(mutex);
     const auto place = waiting.find(number);
     arrived.wait(lock, [&] { return place->second.has_value() || gone; });
-    auto node = waiting.extract(place);
-    if (!node.mapped().has_value()) throw_gone();
-    return std::move(*node.mapped());
+    std::optional<Reply> reply = std::move(waiting.extract(place).mapped());
+    if (!reply) throw_gone();
+    return std::move(*reply);
   }
 
   void read_answers() {

@@ -27,6 +27,7 @@ constexpr std::size_t max_error_bytes = 1024;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -53,6 +54,7 @@ bool is_script(const os::UniqueFd& program) {
 std::pair<int, int> place_descriptors(const ConfinedProgram& program, const os::UniqueFd& error) {
   const os::UniqueFd null = os::open_file("/dev/null", O_RDWR);
   std::vector<int> sources;
+  sources.reserve(program.descriptors.size() + 2);
   for (const os::UniqueFd* fd : program.descriptors)
     sources.push_back(fd != nullptr && *fd ? fd->get() : null.get());
   const auto listed = sources.size();

@@ -38,11 +38,11 @@ Failed failed(const os::Error& error) {
   return {full ? Failure::no_space : Failure::internal, error.what()};
 }
 
-bool is_planned_link(const CreateSandbox& request, const BrokerOptions& options) {
-  const std::uint32_t index = (request.uid_base - options.ranges.start) / range_size;
+bool is_planned_link(const EgressLink& egress, std::uint32_t uid_base,
+                     const BrokerOptions& options) {
+  const std::uint32_t index = (uid_base - options.ranges.start) / range_size;
   const auto planned = netns::plan_link(options.egress_subnet, index);
-  return planned && planned->proxy == request.egress->proxy &&
-         planned->sandbox == request.egress->sandbox;
+  return planned && planned->proxy == egress.proxy && planned->sandbox == egress.sandbox;
 }
 
 Outcome outcome(Answer answer) { return {std::move(answer), {}}; }
@@ -80,7 +80,7 @@ Outcome Operations::perform(const Request& request, std::vector<os::UniqueFd> fd
 std::optional<Failed> Operations::refuse(const CreateSandbox& request,
                                          const std::vector<os::UniqueFd>& fds) const {
   std::vector<std::string> faults = check_request(request, options_.ranges);
-  if (request.egress && !is_planned_link(request, options_))
+  if (request.egress && !is_planned_link(*request.egress, request.uid_base, options_))
     faults.emplace_back("the addresses of the link are not those of the session's uid range");
   if (!faults.empty()) return Failed{Failure::invalid, fmt::format("{}", fmt::join(faults, "; "))};
   if (fds.size() != 1 || !os::is_sealed(fds.front()))
@@ -175,6 +175,8 @@ void Operations::clean_up(const std::string& session) {
   sessions_.discard_unfinished(session);
 }
 
+// Each owns what came with its request, and closes it.
+// NOLINTBEGIN(performance-unnecessary-value-param): descriptors are taken by value
 Outcome Operations::act(const KillSandbox& request, std::vector<os::UniqueFd>) {
   end(request.session);
   return outcome(Done{});
@@ -235,6 +237,7 @@ Outcome Operations::act(const RunCredentialHelper& request, std::vector<os::Uniq
 Outcome Operations::act(const ProbeHost&, std::vector<os::UniqueFd>) {
   return outcome(probe_host(options_));
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 Outcome Operations::act(const OpenUpstreamSockets& request, std::vector<os::UniqueFd>) {
   const int family = request.family == OpenUpstreamSockets::Family::inet ? AF_INET : AF_INET6;

@@ -111,8 +111,8 @@ void place_descriptors(const SandboxInit& init) {
   if (os::defence_is_on(os::Defence::closed_descriptors)) {
     os::close_from(first_closed_fd);
   } else {
-    os::check(::dup(init.layers.get()), "dup",
-              "leak");  // not close-on-exec, as CVE-2024-21626 had it
+    // NOLINTNEXTLINE(android-cloexec-dup): not close-on-exec, as CVE-2024-21626 had it
+    os::check(::dup(init.layers.get()), "dup", "leak");
   }
 }
 

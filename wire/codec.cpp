@@ -77,6 +77,7 @@ std::vector<std::string> Reader::texts(std::uint32_t max_count) {
   const auto count = u32();
   if (count > max_count) throw DecodeError("too many items");
   std::vector<std::string> values;
+  // NOLINTNEXTLINE(performance-inefficient-vector-operation): a claimed count reserves nothing
   for (std::uint32_t index = 0; index < count; ++index) values.emplace_back(text());
   return values;
 }
