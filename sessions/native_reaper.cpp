@@ -62,6 +62,7 @@ asio::awaitable<void> NativeSessions::reap() {
 asio::awaitable<void> NativeSessions::sweep() {
   const auto sessions = store_.all();
   std::vector<ReaperView> views;
+  views.reserve(sessions.size());
   for (const auto& session : sessions) {
     views.push_back(
         {&session->record, session->lock.held() ? Activity::in_flight : Activity::idle});

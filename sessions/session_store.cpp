@@ -343,6 +343,7 @@ void SessionStore::release_layers(const std::vector<std::string>& layers) {
 std::vector<std::string> SessionStore::layers_in_use() const {
   const std::scoped_lock lock(layers_mutex_);
   std::vector<std::string> names;
+  names.reserve(layers_.size());
   for (const auto& [name, count] : layers_) names.push_back(name);
   return names;
 }
