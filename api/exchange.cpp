@@ -103,7 +103,7 @@ asio::awaitable<void> Exchange::settle_body() {
   bool readable = true;
   while (readable && !parser_.done()) {
     try {
-      std::string dropped = co_await read_body_some(length);
+      [[maybe_unused]] const std::string dropped = co_await read_body_some(length);
     } catch (const HttpFailure&) {
       // What is left is malformed or too slow; the answer is about the request all the same.
       readable = false;

@@ -223,7 +223,7 @@ private:
       const Next next = co_await refuse(fault);
       co_return next;
     }
-    const Authority authority = *target;
+    const Authority& authority = *target;
     decision_.host = authority.host.text();
     decision_.port = authority.port;
     client_.upstream.reset();

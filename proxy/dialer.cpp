@@ -117,7 +117,7 @@ private:
     DialFault fault;
     for (std::size_t index = 0; index < endpoints.size() && !session_.removed; ++index) {
       const bool is_last = index + 1 == endpoints.size();
-      const ip::tcp::endpoint endpoint = endpoints[index];
+      const ip::tcp::endpoint& endpoint = endpoints[index];
       milliseconds limit = std::min(core_.settings.timeouts.connect, time_left());
       if (!is_last) limit = std::min(limit, impatient_limit);
       auto exit = co_await open_exit(endpoint);

@@ -32,7 +32,7 @@ std::optional<Http2Upstreams::Lease> Http2Upstreams::find(JudgedRequest& request
     if (request.may_use(known->upstream)) return Lease{known, std::nullopt};
   if (repeatable == Repeatable::no) return std::nullopt;
   if (auto idle = request.take_idle(Protocols::http2_or_http1))
-    return Lease{nullptr, *std::move(idle)};
+    return Lease{nullptr, std::move(idle)};
   return std::nullopt;
 }
 

@@ -51,7 +51,7 @@ int check_server_name(SSL* ssl, int* alert, void*) noexcept {
   try {
     const auto host = HostName::parse(name);
     if (host && host->text() == attached(ssl)) return SSL_TLSEXT_ERR_OK;
-  } catch (const std::exception&) {  // no exception may cross OpenSSL: out of memory refuses
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): may not cross OpenSSL; refuses
   }
   *alert = SSL_AD_UNRECOGNIZED_NAME;
   return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -170,7 +170,8 @@ int UpstreamTls::take_session(SSL* ssl, SSL_SESSION* session) {
     return 0;
   try {
     self->remember(attached(ssl), TlsSessionPtr(session));
-  } catch (const std::exception&) {  // out of memory: `session` was freed with its owner
+    // NOLINTNEXTLINE(bugprone-empty-catch): out of memory: `session` was freed with its owner
+  } catch (const std::exception&) {
   }
   return 1;  // the session is ours
 }
