@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -112,14 +111,35 @@ const ares_socket_functions lent_functions{
                  void*) { return ::writev(socket, parts, count); },
 };
 
+// c-ares 1.34 deprecates the call for another, which Debian 12's 1.18 has not.
+void lend_sockets(ares_channel channel, LentSockets& lent) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  ::ares_set_socket_functions(channel, &lent_functions, &lent);
+#pragma GCC diagnostic pop
+}
+
+// The sockets of a channel, with what it waits for on each. They outlive the channel, which tells
+// of its sockets' end in its destruction, too.
+using Sockets = std::vector<pollfd>;
+
+void watch(void* argument, ares_socket_t socket, int readable, int writable) noexcept {
+  auto& sockets = *static_cast<Sockets*>(argument);
+  std::erase_if(sockets, [&](const pollfd& known) { return known.fd == socket; });
+  const int events = (readable != 0 ? POLLIN : 0) | (writable != 0 ? POLLOUT : 0);
+  if (events != 0) sockets.push_back({socket, static_cast<short>(events), 0});
+}
+
 // Throws nothing: what fails is in the status.
-int open_channel(const LookupWays& ways, AresChannel& channel) {
+int open_channel(const LookupWays& ways, Sockets& sockets, AresChannel& channel) {
   static std::once_flag once;
   std::call_once(once, [] { ::ares_library_init(ARES_LIB_INIT_ALL); });
   ares_options options{};
   options.timeout = try_limit_ms;
   options.tries = tries;
-  int given = ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES;
+  options.sock_state_cb = watch;
+  options.sock_state_cb_data = &sockets;
+  int given = ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB;
   std::string resolver_file = ways.resolver_file;
   if (!resolver_file.empty() && ::access(resolver_file.c_str(), F_OK) == 0) {
     options.resolvconf_path = resolver_file.data();  // copied
@@ -133,19 +153,8 @@ int open_channel(const LookupWays& ways, AresChannel& channel) {
   return ::ares_set_servers_ports_csv(opened, ways.servers.c_str());
 }
 
-// One step of its sockets' waiting; not by select(2), which knows no descriptor above 1023.
-void serve_once(ares_channel channel) {
-  std::array<ares_socket_t, ARES_GETSOCK_MAXNUM> sockets{};
-  const auto wanted = static_cast<unsigned>(
-      ::ares_getsock(channel, sockets.data(), static_cast<int>(sockets.size())));
-  std::vector<pollfd> waits;
-  for (unsigned index = 0; index < sockets.size(); ++index) {
-    const bool reads = (wanted >> index & 1U) != 0;
-    const bool writes = (wanted >> (index + ARES_GETSOCK_MAXNUM) & 1U) != 0;
-    if (!reads && !writes) continue;
-    const int events = (reads ? POLLIN : 0) | (writes ? POLLOUT : 0);
-    waits.push_back({sockets[index], static_cast<short>(events), 0});
-  }
+// One step of waiting for `waits`; not by select(2), which knows no descriptor above 1023.
+void serve_once(ares_channel channel, Sockets waits) {
   timeval most{try_limit_ms / 1000, 0};
   timeval limit{};
   const timeval* left = ::ares_timeout(channel, &most, &limit);
@@ -184,16 +193,17 @@ TimedLookup read(const std::string& name, const ares_addrinfo& answer) {
 TimedLookup look_up(const std::string& name, const LookupWays& ways) {
   Outcome outcome;
   LentSockets lent{ways.sockets.get(), {}, {}};  // the channel uses it to its end
+  Sockets sockets;
   AresChannel channel;
-  if (const int status = open_channel(ways, channel); status != ARES_SUCCESS)
+  if (const int status = open_channel(ways, sockets, channel); status != ARES_SUCCESS)
     return failed(fmt::format("{}: {}", name, ::ares_strerror(status)));
-  if (ways.sockets) ::ares_set_socket_functions(channel.get(), &lent_functions, &lent);
+  if (ways.sockets) lend_sockets(channel.get(), lent);
   ares_addrinfo_hints hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   ::ares_getaddrinfo(channel.get(), name.c_str(), nullptr, &hints, take, &outcome);
   const auto until = steady_clock::now() + lookup_limit;
-  while (!outcome.done && steady_clock::now() < until) serve_once(channel.get());
+  while (!outcome.done && steady_clock::now() < until) serve_once(channel.get(), sockets);
   if (!outcome.done) ::ares_cancel(channel.get());
   if (!lent.fault.empty() && outcome.status != ARES_SUCCESS)
     return failed(fmt::format("{}: {}", name, lent.fault));
