@@ -20,6 +20,7 @@ namespace {
 
 constexpr mode_t file_mode = 0644;
 constexpr mode_t directory_mode = 0755;
+constexpr const char* unfinished = ".daiv-sandbox-new";  // beside the file that it becomes
 constexpr int max_links = 40;  // as many as the kernel follows (path_resolution(7))
 
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -94,15 +95,14 @@ void write_file(const os::UniqueFd& root, const std::string& path,
                 std::initializer_list<std::string_view> parts) {
   const Location place =
       find_file(root, path, O_RDONLY) ? follow_links(root, path) : make_location(root, path);
-  const std::string unfinished = place.name + ".daiv-new";
   remove_file(place.directory, unfinished);
   const os::UniqueFd file =
       os::open_at(place.directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode);
   for (const std::string_view part : parts) os::write_full(file, part);
   os::check(::fchmod(file.get(), file_mode), "fchmod", path);
-  os::check(::renameat(place.directory.get(), unfinished.c_str(), place.directory.get(),
-                       place.name.c_str()),
-            "renameat", path);
+  os::check(
+      ::renameat(place.directory.get(), unfinished, place.directory.get(), place.name.c_str()),
+      "renameat", path);
 }
 
 std::vector<std::string> list_names(const os::UniqueFd& root, const std::string& path) {

@@ -47,7 +47,9 @@ UpstreamNetwork find(const std::string& value) {
           "puts one there");
     return find_namespace(*name, "this host has no network namespace of that name");
   }
-  if (::if_nametoindex(value.c_str()) != 0) return {Kind::interface, value, {}, {}};
+  // The part before a colon is found for an alias (netdevice(7)), which no socket can be bound to.
+  const bool is_alias = value.find(':') != std::string::npos;
+  if (!is_alias && ::if_nametoindex(value.c_str()) != 0) return {Kind::interface, value, {}, {}};
   return find_namespace(value, "this host has no interface of that name, nor a network namespace");
 }
 

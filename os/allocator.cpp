@@ -5,8 +5,8 @@
 namespace daiv::os {
 
 void keep_freed_memory() {
-  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
-  ::mallopt(M_TRIM_THRESHOLD, 8 << 20);
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that glibc itself comes to (mallopt(3))
+  ::mallopt(M_TRIM_THRESHOLD, 32 << 20);
   ::mallopt(M_ARENA_MAX, 4);  // each keeps its own, and a thread finds only what its own one has
 }
 

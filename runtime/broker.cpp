@@ -183,14 +183,16 @@ void Broker::start_request(Waiting waiting) {
   }
 }
 
-void Broker::start_on_worker(Kind kind, const Waiting& waiting) {
+void Broker::start_on_worker(Kind kind, Waiting& waiting) {
   const std::string session = session_of(waiting.message.body);
   if (!session.empty()) waiting_.try_emplace(session);
   for (;;) {
     const bool is_new = idle_.empty();
     if (is_new)
-      idle_.push_back(
-          fork_process([&](const os::UniqueFd& channel) { work(channel, operations_); }));
+      idle_.push_back(fork_process([&](const os::UniqueFd& channel) {
+        waiting.fds.clear();  // come again with the request, and must not outlive it here
+        work(channel, operations_);
+      }));
     Process worker = std::move(idle_.back());
     idle_.pop_back();
     try {
@@ -319,8 +321,7 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
   if (place == running_.end()) return forget_worker(pid);
   receive_reply(place->second);  // it may have spoken just before its end
   Running operation = std::move(running_.extract(place).mapped());
-  unwatch(operation.process.channel);
-  unwatch(operation.process.pidfd);
+  let_go(std::move(operation.process));  // before another process is forked that would inherit it
   switch (operation.kind) {
     case Kind::housekeeping:
       keeping_house_ = false;

@@ -76,7 +76,7 @@ private:
   template <typename Work>
   void start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
              Work&& work);
-  void start_on_worker(Kind kind, const Waiting& waiting);
+  void start_on_worker(Kind kind, Waiting& waiting);
   void rest(pid_t worker);
   void let_go(Process process);
   void forget_worker(pid_t pid);

@@ -85,6 +85,15 @@ def _is_worker(pid, broker):
         return False
 
 
+def held_by_workers(daemon):
+    """pid -> the files that a process of the broker's has open and the broker has not; each has a socket of its own besides."""
+    (broker,) = daemon.children()
+    known = {target for _, target in _descriptors(broker)}
+    children = pathlib.Path(f"/proc/{broker}/task/{broker}/children").read_text().split()
+    return {pid: {target for _, target in _descriptors(pid) if not target.startswith("socket:")} - known
+            for pid in children if _is_worker(pid, broker)}
+
+
 def _waited_for(pid, fd):
     """The pid that a pidfd names (pidfd_open(2)), DEAD where its process has been reaped."""
     try:

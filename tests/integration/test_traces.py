@@ -2,6 +2,7 @@
 import concurrent.futures
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -33,6 +34,19 @@ def test_two_hundred_sessions_leave_no_trace(daemon, api, busybox):
     # Sessions end faster than a disk that discards freed blocks at once can delete what they wrote.
     assert inventory.new_since(daemon, before, conftest.TRASH_SECONDS, without=EVERYTHING_BUT_DIRECTORIES) == {}
     assert inventory.new_since(daemon, before) == {}
+
+
+def test_an_idle_worker_of_the_broker_holds_nothing_of_a_session(daemon, busybox):
+    def life(number):
+        client = daemon.api()
+        client.close(client.create(busybox, environment={"SECRET": f"hunter{number}"}), force=True)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(life, range(16)))
+    until = time.monotonic() + conftest.TRASH_SECONDS  # the one that empties the trash has that open
+    while any((held := inventory.held_by_workers(daemon)).values()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert held and not any(held.values()), held
 
 
 def test_two_hundred_sessions_live_at_once(daemon, start, busybox):
