@@ -44,13 +44,6 @@ bool leaves_work(const Request& request) {
          std::holds_alternative<UnpackLayer>(request);
 }
 
-std::vector<int> numbers_of(const std::vector<os::UniqueFd>& fds) {
-  std::vector<int> numbers;
-  numbers.reserve(fds.size());
-  for (const os::UniqueFd& fd : fds) numbers.push_back(fd.get());
-  return numbers;
-}
-
 void log(std::string_view line) { fmt::print(stderr, "level=warning {}\n", line); }
 
 }  // namespace
@@ -390,10 +383,8 @@ void Broker::send(std::string bytes, std::vector<os::UniqueFd> fds) {
 
 void Broker::flush_outgoing() {
   while (!outgoing_.empty()) {
-    std::vector<int> fds;
-    for (const os::UniqueFd& fd : outgoing_.front().fds) fds.push_back(fd.get());
     try {
-      os::send_message(front_, outgoing_.front().bytes, fds);
+      os::send_message(front_, outgoing_.front().bytes, numbers_of(outgoing_.front().fds));
     } catch (const os::Error& error) {
       if (error.error_number() != EAGAIN) outgoing_.clear();  // gone: the next read says so
       break;

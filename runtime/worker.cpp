@@ -2,7 +2,6 @@
 
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "os/socket.hpp"
 
@@ -24,19 +23,24 @@ void work(const os::UniqueFd& channel, Operations& operations) {
   }
 }
 
+std::vector<int> numbers_of(std::span<const os::UniqueFd> fds) {
+  std::vector<int> numbers;
+  numbers.reserve(fds.size());
+  for (const os::UniqueFd& fd : fds) numbers.push_back(fd.get());
+  return numbers;
+}
+
 Stay stay_after(std::string_view answer) {
   return std::holds_alternative<Failed>(decode_answer(answer).body) ? Stay::ends
                                                                     : Stay::waits_for_more;
 }
 
 Stay send_outcome(const os::UniqueFd& channel, std::uint32_t number, const Outcome& outcome) {
-  std::vector<int> fds;
-  for (const os::UniqueFd& fd : outcome.fds) fds.push_back(fd.get());
   std::string bytes = encode(AnswerMessage{number, outcome.answer});
   if (bytes.size() > max_broker_message_bytes)
     bytes = encode(
         AnswerMessage{number, Failed{Failure::internal, "the answer is too long for one message"}});
-  os::send_message(channel, bytes, fds);
+  os::send_message(channel, bytes, numbers_of(outcome.fds));
   return stay_after(bytes);
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "os/unique_fd.hpp"
 #include "runtime/broker_protocol.hpp"
@@ -23,6 +25,9 @@ void work(const os::UniqueFd& channel, Operations& operations);
 // What a worker does that gave this answer. Throws wire::DecodeError.
 enum class Stay : std::uint8_t { ends, waits_for_more };
 Stay stay_after(std::string_view answer);
+
+// As a message takes them.
+std::vector<int> numbers_of(std::span<const os::UniqueFd> fds);
 
 // As one message; says what a worker does then.
 Stay send_outcome(const os::UniqueFd& channel, std::uint32_t number, const Outcome& outcome);
