@@ -79,15 +79,9 @@ bool FileSearcher::search_lines(std::string_view text, std::size_t max_matches,
 
 ssize_t FileSearcher::fill(const os::UniqueFd& fd, std::size_t kept) {
   if (buffer_.size() - kept < piece_bytes) buffer_.resize(2 * buffer_.size());
-  std::size_t fresh = 0;
-  while (fresh < piece_bytes) {
-    const ssize_t count = os::retry_eintr(
-        [&] { return ::read(fd.get(), buffer_.data() + kept + fresh, piece_bytes - fresh); });
-    if (count < 0) return -1;
-    if (count == 0) break;
-    fresh += static_cast<std::size_t>(count);
-  }
-  return static_cast<ssize_t>(fresh);
+  // One call: less than was asked for is the end of a regular file on a disk or in memory, and below
+  // the searched tree nothing else can be mounted.
+  return os::retry_eintr([&] { return ::read(fd.get(), buffer_.data() + kept, piece_bytes); });
 }
 
 SearchResult FileSearcher::search(const os::UniqueFd& fd, std::size_t max_matches,

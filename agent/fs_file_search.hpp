@@ -51,8 +51,7 @@ public:
                       std::chrono::steady_clock::time_point deadline);
 
 private:
-  // Reads the next piece behind `kept` bytes; returns how much came, less than a piece only at the
-  // end, or -1 (errno).
+  // Reads the next piece behind `kept` bytes (read(2)); less than a piece comes only at the end.
   ssize_t fill(const os::UniqueFd& fd, std::size_t kept);
   // Searches whole lines; returns whether to go on.
   bool search_lines(std::string_view text, std::size_t max_matches, SearchResult& result);
