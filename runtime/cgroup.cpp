@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 
@@ -15,6 +16,7 @@
 #include "os/process.hpp"
 #include "runtime/directory.hpp"
 #include "runtime/hold.hpp"
+#include "runtime/processors.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -22,8 +24,10 @@ namespace {
 constexpr std::size_t max_cgroup_file_bytes = 64U << 10;
 constexpr std::size_t max_mountinfo_bytes = 16U << 20;
 constexpr std::uint64_t cpu_period_us = 100'000;
-// Without the last one no session is refused: it only shares fairly.
-constexpr std::array wanted_controllers{"cpu", "memory", "pids", "io"};
+constexpr const char* effective_processors = "cpuset.cpus.effective";
+// Without the last two no session is refused: io only shares fairly, and what cpuset binds is bound
+// by affinity, too, which a program can widen.
+constexpr std::array wanted_controllers{"cpu", "memory", "pids", "io", "cpuset"};
 // Delegating is giving away these and the directory (cgroup-v2, Model of Delegation).
 constexpr std::array delegated_files{"cgroup.procs", "cgroup.threads", "cgroup.subtree_control"};
 
@@ -129,8 +133,8 @@ std::uint64_t max_processes(const Limits& limits) {
   return limits.pids != 0 ? limits.pids : default_max_processes;
 }
 
-std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits& limits,
-                                                                   const Controllers& controllers) {
+std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(
+    const Limits& limits, std::span<const unsigned> processors, const Controllers& controllers) {
   std::vector<CgroupSetting> settings;
   if (limits.memory_bytes != 0) {
     if (!controllers.contains("memory")) return std::unexpected(missing("memory", "memory"));
@@ -144,6 +148,8 @@ std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits&
     settings.push_back(
         {"cpu.max", fmt::format("{} {}", limits.cpu_millis * cpu_period_us / 1000, cpu_period_us)});
   }
+  if (!processors.empty() && controllers.contains("cpuset"))
+    settings.push_back({"cpuset.cpus", format_processor_list(processors)});
   if (controllers.contains("pids"))
     settings.push_back({"pids.max", fmt::format("{}", max_processes(limits))});
   if (controllers.contains("io")) settings.push_back({"io.weight", "default 100"});
@@ -186,6 +192,17 @@ CgroupRoot CgroupRoot::open(std::string path) {
   return root;
 }
 
+std::vector<unsigned> CgroupRoot::processors() const {
+  std::vector<unsigned> own = read_processors();
+  if (::faccessat(directory_.get(), effective_processors, F_OK, 0) != 0) return own;
+  const auto of_directory = parse_processor_list(read_at(directory_, effective_processors));
+  if (!of_directory) throw os::Error(EBADMSG, "parse", effective_processors);
+  std::erase_if(
+      own, [&](unsigned number) { return !std::ranges::binary_search(*of_directory, number); });
+  // A process that is born there gets what the directory has where it shares nothing with that.
+  return own.empty() ? *of_directory : own;
+}
+
 std::vector<std::string> CgroupRoot::list() const { return list_directories(directory_); }
 
 SessionCgroup create_session_cgroup(const CgroupRoot& root, const std::string& session,
@@ -203,8 +220,10 @@ SessionCgroup create_session_cgroup(const CgroupRoot& root, const std::string& s
 
 void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers,
                              const std::vector<CgroupSetting>& settings) {
-  if (controllers.empty()) return;
-  const std::string all = fmt::format("+{}", fmt::join(controllers, " +"));
+  Controllers passed_on = controllers;
+  passed_on.erase("cpuset");
+  if (passed_on.empty()) return;
+  const std::string all = fmt::format("+{}", fmt::join(passed_on, " +"));
   os::write_value(cgroup.directory, "cgroup.subtree_control", all);
   apply_settings(cgroup.commands, settings, CgroupLevel::commands);
   os::write_value(cgroup.commands, "cgroup.subtree_control", all);

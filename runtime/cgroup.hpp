@@ -5,6 +5,7 @@
 #include <expected>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ struct CgroupSetting {
 // The memory limit is the commands': at their level the kernel looks for whom to kill, so never at
 // the agent, which needs a little beside them (cgroup-v2, memory.max). Weights are the kernel's own
 // default, which is fair; they are written where the controller is.
-// Where the pids controller is missing, max_processes() goes into RLIMIT_NPROC instead.
-std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(const Limits& limits,
-                                                                   const Controllers& controllers);
+// `processors`: those that the session is limited to, where it is; without the cpuset controller
+// only its affinity says so. Where the pids controller is missing, max_processes() goes into
+// RLIMIT_NPROC instead.
+std::expected<std::vector<CgroupSetting>, std::string> plan_cgroup(
+    const Limits& limits, std::span<const unsigned> processors, const Controllers& controllers);
 std::uint64_t max_processes(const Limits& limits);
 
 // The directory that sessions' cgroups are made in.
@@ -55,6 +58,9 @@ public:
   [[nodiscard]] const Controllers& controllers() const noexcept { return controllers_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] const os::UniqueFd& directory() const noexcept { return directory_; }
+  // The processors that sessions may use: those of this process, without what the directory's
+  // cpuset leaves out.
+  [[nodiscard]] std::vector<unsigned> processors() const;
   // Names of the sessions that have a cgroup.
   [[nodiscard]] std::vector<std::string> list() const;
 
@@ -78,8 +84,9 @@ SessionCgroup create_session_cgroup(const CgroupRoot& root, const std::string& s
                                     const std::vector<CgroupSetting>& settings,
                                     std::uint32_t owner);
 
-// Lets the leaves have the controllers that the session has, and limits the commands. The session's
-// own directory must hold no process by then (cgroup-v2, No Internal Process Constraint).
+// Lets the leaves have the controllers that the session has, but the cpuset, which binds from
+// above, and limits the commands. The session's own directory must hold no process by then
+// (cgroup-v2, No Internal Process Constraint).
 void enable_leaf_controllers(const SessionCgroup& cgroup, const Controllers& controllers,
                              const std::vector<CgroupSetting>& settings);
 

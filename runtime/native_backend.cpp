@@ -21,6 +21,7 @@
 #include "os/mount.hpp"
 #include "os/namespace.hpp"
 #include "os/process.hpp"
+#include "runtime/processors.hpp"
 #include "runtime/sandbox_init.hpp"
 #include "wire/sandbox_abi.hpp"
 
@@ -177,6 +178,14 @@ void link_to_proxy(const EgressLink& link, const os::UniqueFd& proxy_namespace, 
                    link.transparent ? netns::Transparency::on : netns::Transparency::off);
 }
 
+// The processors that a session is limited to; none where it is not.
+std::vector<unsigned> limit_processors(const CreateSandbox& request, const CgroupRoot& cgroups) {
+  if (request.limits.cpu_millis == 0) return {};
+  const std::vector<unsigned> available = cgroups.processors();
+  return choose_processors(available, count_processors(request.limits, available.size()),
+                           request.uid_base / range_size);
+}
+
 SandboxInit prepare(SandboxSpec& spec, const UidRanges& ranges, const os::UniqueFd& agent_program,
                     const os::UniqueFd& seccomp) {
   SandboxInit init;
@@ -205,10 +214,12 @@ NativeBackend::NativeBackend(UidRanges ranges, CgroupRoot cgroups, os::UniqueFd 
       seccomp_(std::move(seccomp)) {}
 
 std::expected<RunningAgent, Failed> NativeBackend::create(SandboxSpec spec) {
-  const auto settings = plan_cgroup(spec.request.limits, cgroups_.controllers());
+  std::vector<unsigned> processors = limit_processors(spec.request, cgroups_);
+  const auto settings = plan_cgroup(spec.request.limits, processors, cgroups_.controllers());
   if (!settings) return std::unexpected(Failed{Failure::unsupported, settings.error()});
   const IdMaps maps = plan_id_maps(spec.request);
   SandboxInit init = prepare(spec, ranges_, agent_program_, seccomp_);
+  init.processors = std::move(processors);
   const SessionCgroup cgroup =
       create_session_cgroup(cgroups_, init.request.session, *settings, init.request.uid_base);
   // As the root of a mount of its own, the directory has no ".." that leads to other sessions.

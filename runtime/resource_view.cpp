@@ -8,7 +8,6 @@
 namespace daiv::runtime {
 namespace {
 
-constexpr std::uint64_t millis_per_processor = 1000;
 constexpr std::array<std::string_view, 3> processor_lists{
     "devices/system/cpu/online", "devices/system/cpu/possible", "devices/system/cpu/present"};
 
@@ -49,21 +48,6 @@ std::string plan_meminfo(std::uint64_t bytes) {
 }
 
 }  // namespace
-
-std::size_t count_processors(const Limits& limits, std::size_t available) {
-  if (limits.cpu_millis == 0) return 0;
-  const std::size_t wanted = (limits.cpu_millis + millis_per_processor - 1) / millis_per_processor;
-  return wanted < available ? wanted : 0;
-}
-
-std::vector<unsigned> choose_processors(std::span<const unsigned> available, std::size_t count,
-                                        std::size_t range_index) {
-  std::vector<unsigned> chosen;
-  for (std::size_t index = 0; index < std::min(count, available.size()); ++index)
-    chosen.push_back(available[(range_index * count + index) % available.size()]);
-  std::ranges::sort(chosen);
-  return chosen;
-}
 
 std::vector<ViewFile> plan_views(const Limits& limits, std::size_t processors,
                                  std::string_view cpuinfo) {

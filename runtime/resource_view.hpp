@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,15 +13,6 @@
 // only informs. sysinfo(2) and /proc/stat can't be covered and tell the host's. Everything here is
 // pure.
 namespace daiv::runtime {
-
-// How many processors a limit amounts to: a fraction counts as a whole one. 0 where there is no
-// limit, or none that is below what the host has.
-std::size_t count_processors(const Limits& limits, std::size_t available);
-
-// Which of the `available` processors a session runs on (sched_setaffinity(2)): `count` of them, so
-// that the sessions of successive uid ranges are spread over all. Empty where count is 0.
-std::vector<unsigned> choose_processors(std::span<const unsigned> available, std::size_t count,
-                                        std::size_t range_index);
 
 // A file that covers another one below /proc or /sys.
 struct ViewFile {

@@ -125,31 +125,18 @@ void execute_agent() {
   os::throw_errno("execveat", "agent");
 }
 
-// What this process may use, of which a host keeps some from its services (cpuset(7)).
-std::vector<unsigned> read_processors() {
-  cpu_set_t set;
-  os::check(::sched_getaffinity(0, sizeof set, &set), "sched_getaffinity", "self");
-  std::vector<unsigned> processors;
-  for (unsigned number = 0; number < CPU_SETSIZE; ++number)
-    if (CPU_ISSET(number, &set)) processors.push_back(number);
-  return processors;
-}
-
 // A limit of processors is also how many there are to see: by affinity, which nproc(1), the JVM and
 // Go ask, and in the files that others read. Returns these.
-std::vector<ViewFile> limit_view(const CreateSandbox& request) {
-  const std::vector<unsigned> available = read_processors();
-  const std::size_t count = count_processors(request.limits, available.size());
+std::vector<ViewFile> limit_view(const SandboxInit& init) {
   std::string cpuinfo;
-  if (count != 0) {
+  if (!init.processors.empty()) {
     cpuinfo = os::read_file("/proc/cpuinfo", max_cpuinfo_bytes);
     cpu_set_t set;
     CPU_ZERO(&set);
-    for (const unsigned number : choose_processors(available, count, request.uid_base / range_size))
-      CPU_SET(number, &set);
+    for (const unsigned number : init.processors) CPU_SET(number, &set);
     os::check(::sched_setaffinity(0, sizeof set, &set), "sched_setaffinity", "self");
   }
-  return plan_views(request.limits, count, cpuinfo);
+  return plan_views(init.request.limits, init.processors.size(), cpuinfo);
 }
 
 void contain(const SandboxInit& init) {
@@ -159,7 +146,7 @@ void contain(const SandboxInit& init) {
   os::make_mounts_private();
   os::set_hostname(init.request.hostname);
   os::bring_loopback_up();
-  const std::vector<ViewFile> views = limit_view(init.request);  // the host's /proc is still there
+  const std::vector<ViewFile> views = limit_view(init);  // the host's /proc is still there
   const os::UniqueFd root = mount_overlay(init.layers, init.session, init.overlay_options);
   mount_system_directories(root, views);
   make_session_files(root, init.request);

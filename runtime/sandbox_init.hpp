@@ -14,6 +14,7 @@ namespace daiv::runtime {
 struct SandboxInit {
   CreateSandbox request;
   std::string overlay_options;
+  std::vector<unsigned> processors;  // that it is limited to; none: it is not
   os::UniqueFd layers;   // detached mount of all layers, ids mapped to the session's range
   os::UniqueFd session;  // detached mount of the session's directory: upper, work, lower, root
   os::UniqueFd agent_program;  // sealed memfd

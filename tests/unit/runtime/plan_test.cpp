@@ -86,7 +86,7 @@ TEST(Masks, CoverWhatContainerRuntimesCover) {
 }
 
 TEST(CgroupPlan, WritesWhatWasAskedFor) {
-  const auto plan = plan_cgroup({1U << 30, 1500, 77}, {"cpu", "memory", "pids"});
+  const auto plan = plan_cgroup({1U << 30, 1500, 77}, {}, {"cpu", "memory", "pids"});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(*plan, (std::vector<CgroupSetting>{
                        {"memory.max", "1090519040"},  // what the agent needs beside the commands
@@ -97,17 +97,27 @@ TEST(CgroupPlan, WritesWhatWasAskedFor) {
 }
 
 TEST(CgroupPlan, RefusesALimitWithoutItsController) {
-  EXPECT_FALSE(plan_cgroup({1U << 30, 0, 0}, {"cpu", "pids"}).has_value());
-  EXPECT_FALSE(plan_cgroup({0, 100, 0}, {"memory", "pids"}).has_value());
-  EXPECT_TRUE(plan_cgroup({0, 0, 100}, {}).has_value());  // RLIMIT_NPROC takes its place
+  EXPECT_FALSE(plan_cgroup({1U << 30, 0, 0}, {}, {"cpu", "pids"}).has_value());
+  EXPECT_FALSE(plan_cgroup({0, 100, 0}, {}, {"memory", "pids"}).has_value());
+  EXPECT_TRUE(plan_cgroup({0, 0, 100}, {}, {}).has_value());  // RLIMIT_NPROC takes its place
+}
+
+TEST(CgroupPlan, BindsToTheProcessorsWhereThatCanBeEnforced) {
+  const std::vector<unsigned> processors{1, 4};
+  const Limits limits{.cpu_millis = 1500};
+  EXPECT_EQ(*plan_cgroup(limits, processors, {"cpu", "cpuset"}),
+            (std::vector<CgroupSetting>{{"cpu.max", "150000 100000"}, {"cpuset.cpus", "1,4"}}));
+  EXPECT_EQ(*plan_cgroup(limits, processors, {"cpu"}),
+            (std::vector<CgroupSetting>{{"cpu.max", "150000 100000"}}));
+  EXPECT_EQ(*plan_cgroup({}, {}, {"cpu", "cpuset"}), std::vector<CgroupSetting>{});
 }
 
 TEST(CgroupPlan, BoundsProcessesByDefault) {
-  EXPECT_EQ(*plan_cgroup({}, {"pids"}), (std::vector<CgroupSetting>{{"pids.max", "4096"}}));
+  EXPECT_EQ(*plan_cgroup({}, {}, {"pids"}), (std::vector<CgroupSetting>{{"pids.max", "4096"}}));
 }
 
 TEST(CgroupPlan, SharesIoAlikeWhereThatCanBeShared) {
-  EXPECT_EQ(*plan_cgroup({}, {"io", "pids"}),
+  EXPECT_EQ(*plan_cgroup({}, {}, {"io", "pids"}),
             (std::vector<CgroupSetting>{{"pids.max", "4096"}, {"io.weight", "default 100"}}));
 }
 

@@ -5,9 +5,6 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <array>
-#include <map>
-
 #include "os/io.hpp"
 #include "os/mount.hpp"
 #include "os/process.hpp"
@@ -18,33 +15,6 @@ namespace {
 
 constexpr std::string_view two_processors =
     "processor\t: 0\nmodel name\t: X\n\nprocessor\t: 1\nmodel name\t: X\n\n";
-
-TEST(CountProcessors, RoundsAFractionUp) {
-  EXPECT_EQ(count_processors({.cpu_millis = 1}, 64), 1U);
-  EXPECT_EQ(count_processors({.cpu_millis = 1000}, 64), 1U);
-  EXPECT_EQ(count_processors({.cpu_millis = 1001}, 64), 2U);
-  EXPECT_EQ(count_processors({.cpu_millis = 2500}, 64), 3U);
-}
-
-TEST(CountProcessors, IsNoneWhereNothingIsTakenAway) {
-  EXPECT_EQ(count_processors({}, 64), 0U);
-  EXPECT_EQ(count_processors({.cpu_millis = 2000}, 2), 0U);
-  EXPECT_EQ(count_processors({.cpu_millis = 9000}, 2), 0U);
-}
-
-TEST(ChooseProcessors, SpreadsSessionsOverAll) {
-  const std::array available{0U, 1U, 4U, 5U, 6U};
-  std::map<unsigned, int> uses;
-  for (std::size_t range = 0; range < available.size(); ++range)
-    for (const unsigned number : choose_processors(available, 2, range)) ++uses[number];
-  EXPECT_EQ(uses, (std::map<unsigned, int>{{0, 2}, {1, 2}, {4, 2}, {5, 2}, {6, 2}}));
-}
-
-TEST(ChooseProcessors, GivesEachProcessorOnce) {
-  const std::array available{2U, 3U, 7U};
-  EXPECT_EQ(choose_processors(available, 2, 1), (std::vector{2U, 7U}));
-  EXPECT_EQ(choose_processors(available, 9, 0), (std::vector{2U, 3U, 7U}));
-}
 
 TEST(ResourceViews, NumberTheProcessorsAnew) {
   const auto views = plan_views({.cpu_millis = 500}, 1, two_processors);
