@@ -119,7 +119,8 @@ BrokerProcess start_broker(const std::vector<std::string>& arguments, const std:
 
 void become_broker(os::UniqueFd listener, const std::vector<std::string>& arguments,
                    const std::string& program) {
-  const std::vector<std::string> environment = plan_broker_environment({"NOTIFY_SOCKET"});
+  const std::vector<std::string> environment =
+      plan_broker_environment({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"});
   execute(listener.get(), program.c_str(), to_pointers(arguments).data(),
           to_pointers(environment).data());
   os::throw_errno("execve", program);

@@ -7,12 +7,9 @@
 #include <ctime>
 
 #include "os/error.hpp"
-#include "os/service_manager.hpp"
 
 namespace daiv::cli {
 namespace {
-
-constexpr int notices_per_limit = 3;
 
 // What is only good to know must not end the daemon.
 void try_notify(const std::string& state) {
@@ -32,12 +29,11 @@ std::uint64_t monotonic_us() {
 
 }  // namespace
 
-ManagerNotices::ManagerNotices(boost::asio::io_context& io)
-    : timer_(io), limit_(os::find_watchdog_limit()) {}
+ManagerNotices::ManagerNotices(boost::asio::io_context& io) : timer_(io) {}
 
 void ManagerNotices::ready(const std::string& status) {
   os::notify_manager(fmt::format("READY=1\nSTATUS={}", status));
-  if (limit_) feed_watchdog();
+  feed_watchdog();
 }
 
 // MONOTONIC_USEC is what Type=notify-reload asks for (systemd 253).
@@ -54,8 +50,7 @@ void ManagerNotices::stopping(const std::string& status) {
 void ManagerNotices::close() { timer_.cancel(); }
 
 void ManagerNotices::feed_watchdog() {
-  try_notify("WATCHDOG=1");
-  timer_.expires_after(*limit_ / notices_per_limit);
+  timer_.expires_after(watchdog_.feed());
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) feed_watchdog();
   });

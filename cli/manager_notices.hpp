@@ -3,9 +3,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <chrono>
-#include <optional>
 #include <string>
+
+#include "os/service_manager.hpp"
 
 namespace daiv::cli {
 
@@ -28,7 +28,7 @@ private:
   void feed_watchdog();
 
   boost::asio::steady_timer timer_;
-  std::optional<std::chrono::microseconds> limit_;
+  os::Watchdog watchdog_;
 };
 
 }  // namespace daiv::cli

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int first_passed_fd = 3;  // SD_LISTEN_FDS_START
 constexpr int max_passed_fds = 64;
+constexpr int notices_per_limit = 3;
 
 std::optional<std::uint64_t> find_number(const char* variable) {
   const char* text = std::getenv(variable);
@@ -97,6 +98,19 @@ std::optional<std::chrono::microseconds> find_watchdog_limit() {
   const auto pid = find_number("WATCHDOG_PID");
   if (!limit || *limit == 0 || (pid && !is_own_pid(*pid))) return std::nullopt;
   return std::chrono::microseconds(*limit);
+}
+
+std::chrono::milliseconds Watchdog::feed() noexcept {
+  if (!limit_) return std::chrono::hours(1);
+  const auto now = std::chrono::steady_clock::now();
+  if (now >= due_) {
+    due_ = now + *limit_ / notices_per_limit;
+    try {
+      notify_manager("WATCHDOG=1");
+    } catch (const Error&) {
+    }
+  }
+  return std::chrono::ceil<std::chrono::milliseconds>(due_ - now);
 }
 
 }  // namespace daiv::os

@@ -30,4 +30,19 @@ void notify_manager(std::string_view state);
 // process (sd_watchdog_enabled(3)).
 std::optional<std::chrono::microseconds> find_watchdog_limit();
 
+// Feeds the manager's watchdog of this process from its loop.
+class Watchdog {
+public:
+  Watchdog() : limit_(find_watchdog_limit()) {}
+
+  // Says WATCHDOG=1 where it is time to; returns after how long to call again, a long time where
+  // nobody watches. A manager that can't be told is passed over: if it is still there, it ends this
+  // process for that.
+  std::chrono::milliseconds feed() noexcept;
+
+private:
+  std::optional<std::chrono::microseconds> limit_;
+  std::chrono::steady_clock::time_point due_;
+};
+
 }  // namespace daiv::os

@@ -48,10 +48,11 @@ void log(std::string_view line) { fmt::print(stderr, "level=warning {}\n", line)
 
 }  // namespace
 
-Broker::Broker(os::UniqueFd front, Operations& operations)
+Broker::Broker(os::UniqueFd front, Operations& operations, os::Watchdog watchdog)
     : front_(std::move(front)),
       epoll_(os::check(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1", "broker")),
-      operations_(operations) {
+      operations_(operations),
+      watchdog_(watchdog) {
   // Agents outlive the process that cloned them and become ours to reap
   // (PR_SET_CHILD_SUBREAPER(2const)).
   os::check(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl", "PR_SET_CHILD_SUBREAPER");
@@ -95,11 +96,13 @@ void Broker::run() {
   }
 }
 
-Broker::Ready Broker::wait() const {
+Broker::Ready Broker::wait() {
   std::array<epoll_event, 64> events{};
-  const int count = os::check(
-      os::retry_eintr([&] { return ::epoll_wait(epoll_.get(), events.data(), events.size(), -1); }),
-      "epoll_wait", "broker");
+  const int count = os::check(os::retry_eintr([&] {
+                                return ::epoll_wait(epoll_.get(), events.data(), events.size(),
+                                                    static_cast<int>(watchdog_.feed().count()));
+                              }),
+                              "epoll_wait", "broker");
   Ready ready;
   for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
     if (front_open_ && event.data.fd == front_.get()) ready.front = event.events;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "os/process.hpp"
+#include "os/service_manager.hpp"
 #include "os/unique_fd.hpp"
 #include "runtime/broker_protocol.hpp"
 #include "runtime/operations.hpp"
@@ -27,7 +28,7 @@ namespace daiv::runtime {
 class Broker {
 public:
   // `front` is the connected SEQPACKET socket. Single-threaded.
-  Broker(os::UniqueFd front, Operations& operations);
+  Broker(os::UniqueFd front, Operations& operations, os::Watchdog watchdog);
 
   // Returns when the front's socket is closed and the operations that ran then have ended.
   void run();
@@ -84,7 +85,7 @@ private:
   void start_housekeeping();
   void receive_reply(Running& operation);
   // What is there to do; blocks until something is.
-  [[nodiscard]] Ready wait() const;
+  [[nodiscard]] Ready wait();
   std::vector<os::Reaped> reap();
   void forget_agents(std::span<const int> ended);
   void finish(pid_t pid, os::ExitStatus status);
@@ -96,6 +97,7 @@ private:
   os::UniqueFd front_;
   os::UniqueFd epoll_;
   Operations& operations_;
+  os::Watchdog watchdog_;
   bool front_open_ = true;
   std::map<pid_t, Running> running_;
   std::vector<Process> idle_;  // workers without an operation

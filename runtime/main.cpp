@@ -52,8 +52,9 @@ void serve(const BrokerOptions& options) {
   Operations operations(options, backend);
   operations.recover();
   os::notify_manager("READY=1");
-  if (listens) socket = accept_front(socket, options.front_uid);
-  Broker(std::move(socket), operations).run();
+  os::Watchdog watchdog;
+  if (listens) socket = accept_front(socket, options.front_uid, watchdog);
+  Broker(std::move(socket), operations, watchdog).run();
 }
 
 }  // namespace

@@ -95,19 +95,35 @@ def test_a_request_in_flight_is_answered_before_the_front_ends(units, busybox):
     assert daemon.process.wait(60) == 0
 
 
-def test_the_watchdog_is_fed_while_the_loop_turns_and_no_longer(units):
-    daemon = units().start(environment={"WATCHDOG_USEC": "300000"})
-    first = daemon.manager.hear("WATCHDOG=1")
-    daemon.manager.hear("WATCHDOG=1", first + 1)
-    daemon.process.send_signal(signal.SIGSTOP)
+def is_fed_while_the_loop_turns_and_no_longer(manager, process):
+    first = manager.hear("WATCHDOG=1")
+    manager.hear("WATCHDOG=1", first + 1)
+    process.send_signal(signal.SIGSTOP)
     while True:  # what was sent before it stopped
-        daemon.manager.socket.settimeout(2)
+        manager.socket.settimeout(2)
         try:
-            daemon.manager.socket.recv(4096)
+            manager.socket.recv(4096)
         except TimeoutError:
             break
-    daemon.process.send_signal(signal.SIGCONT)
-    daemon.manager.hear("WATCHDOG=1", len(daemon.manager.heard))
+    process.send_signal(signal.SIGCONT)
+    manager.hear("WATCHDOG=1", len(manager.heard))
+
+
+def test_the_watchdog_of_the_front_is_fed_while_its_loop_turns_and_no_longer(units):
+    daemon = units().start(environment={"WATCHDOG_USEC": "300000"})
+    is_fed_while_the_loop_turns_and_no_longer(daemon.manager, daemon.process)
+
+
+def test_the_watchdog_of_the_broker_is_fed_while_its_loop_turns_and_no_longer(units):
+    daemon = units()
+    manager = unit_daemon.Manager(f"{daemon.directory.name}-broker")
+    daemon.start_broker(NOTIFY_SOCKET=manager.address, WATCHDOG_USEC="300000")
+    manager.hear("WATCHDOG=1", manager.hear("READY=1"))  # also while no front has come
+    front = daemon.spawn_front()
+    daemon.process = front
+    daemon.manager.hear("READY=1")
+    is_fed_while_the_loop_turns_and_no_longer(manager, daemon.broker)
+    assert daemon.api().raw("GET", "/-/health/")[0] == 200
 
 
 def test_a_reload_is_announced_and_ends(units):

@@ -56,9 +56,9 @@ class UnitDaemon(daemons.Daemon):
         self.front_program = self.directory / "daiv-sandbox"
         shutil.copy(self.program, self.front_program)
 
-    def start_broker(self):
+    def start_broker(self, **environment):
         with self.log.open("ab") as log:
-            self.broker = spawn([self.program, "broker"], self.broker_listener, "broker", self.environment, log)
+            self.broker = spawn([self.program, "broker"], self.broker_listener, "broker", {**self.environment, **environment}, log)
 
     def spawn_front(self, **more):
         environment = {**self.environment, "NOTIFY_SOCKET": self.manager.address, **more.pop("environment", {})}

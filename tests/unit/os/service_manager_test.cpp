@@ -158,5 +158,29 @@ TEST(Watchdog, IsOfThisProcessAlone) {
   EXPECT_FALSE(find_watchdog_limit());
 }
 
+TEST(Watchdog, IsFedThreeTimesInItsLimitAndNoMoreOften) {
+  const std::string address = fmt::format("@daiv-watchdog-{}", ::getpid());
+  const UniqueFd manager = bind_manager(address);
+  ::setenv("NOTIFY_SOCKET", address.c_str(), 1);
+  ::setenv("WATCHDOG_USEC", "3600000000", 1);
+  Watchdog watchdog;
+  EXPECT_GT(watchdog.feed(), std::chrono::minutes(19));
+  EXPECT_EQ(heard(manager), "WATCHDOG=1");
+  EXPECT_LE(watchdog.feed(), std::chrono::minutes(20));
+  EXPECT_EQ(heard(manager), "");
+  ::unsetenv("WATCHDOG_USEC");
+  EXPECT_GE(Watchdog().feed(), std::chrono::minutes(1));
+  EXPECT_EQ(heard(manager), "");
+  ::unsetenv("NOTIFY_SOCKET");
+}
+
+TEST(Watchdog, WithoutAManagerIsNoError) {
+  ::setenv("NOTIFY_SOCKET", "/tmp/daiv-no-manager", 1);
+  ::setenv("WATCHDOG_USEC", "3000", 1);
+  EXPECT_LE(Watchdog().feed(), std::chrono::milliseconds(1));
+  ::unsetenv("WATCHDOG_USEC");
+  ::unsetenv("NOTIFY_SOCKET");
+}
+
 }  // namespace
 }  // namespace daiv::os

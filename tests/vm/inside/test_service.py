@@ -1,4 +1,7 @@
 """Restarts, crashes and an upgrade under systemd, with a session that has a process in the background."""
+import os
+import pathlib
+import signal
 import threading
 import time
 
@@ -63,6 +66,25 @@ def test_a_crash_of_front_and_broker_spares_sessions(_):
         guest.sh(f"systemctl kill --signal=KILL {guest.FRONT} {guest.BROKER}")
         guest.wait_for("another front", lambda: guest.main_pid(guest.FRONT) not in (0, front))
         session.check()
+
+
+def test_a_hung_broker_is_ended_by_the_watchdog_and_spares_sessions(_):
+    drop_in = pathlib.Path(f"/run/systemd/system/{guest.BROKER}.d/short.conf")
+    drop_in.parent.mkdir(parents=True, exist_ok=True)
+    drop_in.write_text("[Service]\nWatchdogSec=3s\n")
+    try:
+        guest.sh("systemctl daemon-reload")
+        guest.sh(f"systemctl restart {guest.FRONT}")
+        with Busy() as session:
+            front, broker = guest.main_pid(guest.FRONT), guest.main_pid(guest.BROKER)
+            os.kill(broker, signal.SIGSTOP)
+            guest.wait_for("another front", lambda: guest.main_pid(guest.FRONT) not in (0, front))
+            session.check()
+            assert guest.main_pid(guest.BROKER) != broker
+    finally:
+        drop_in.unlink()
+        guest.sh("systemctl daemon-reload")
+        guest.sh(f"systemctl restart {guest.FRONT}")
 
 
 def test_an_upgrade_spares_sessions_and_refuses_nobody(_):
