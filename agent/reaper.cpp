@@ -61,6 +61,7 @@ void Reaper::reap() {
   }
   if (reaped == 0) return;
   std::vector<std::uint64_t> ids;
+  ids.reserve(observers_.size());
   for (const auto& [id, observer] : observers_) ids.push_back(id);
   for (const auto id : ids)
     if (const auto found = observers_.find(id); found != observers_.end()) {

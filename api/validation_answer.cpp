@@ -53,18 +53,17 @@ void append_masked_array(std::string& out, const Json::Array& items, const Schem
 // Writes `value` without the secrets that stand in it where `schema` has them, or that a caller put
 // in place of the structure that holds them.
 void append_masked(std::string& out, const Json& value, const Schema* schema) {
-  if (schema == nullptr || value.is_null()) {
-    append_json(out, value);
-  } else if (schema->kind == SchemaKind::secret ||
-             (is_secret_holder(*schema) && value.string() != nullptr)) {
-    out += mask;
-  } else if (const Json::Object* members = value.object()) {
-    append_masked_object(out, *members, *schema);
-  } else if (const Json::Array* items = value.array()) {
-    append_masked_array(out, *items, *schema);
-  } else {
-    append_json(out, value);
+  if (schema != nullptr && !value.is_null()) {
+    if (schema->kind == SchemaKind::secret ||
+        (is_secret_holder(*schema) && value.string() != nullptr)) {
+      out += mask;
+      return;
+    }
+    if (const Json::Object* members = value.object())
+      return append_masked_object(out, *members, *schema);
+    if (const Json::Array* items = value.array()) return append_masked_array(out, *items, *schema);
   }
+  append_json(out, value);
 }
 
 void append_location(std::string& out, const Location& location) {

@@ -42,7 +42,7 @@ constexpr std::uint64_t progress_step_bytes = std::uint64_t{1} << 19U;
 
 using Stage = PullEvent::Stage;
 
-void notify(const PullObserver& observer, PullEvent event) {
+void notify(const PullObserver& observer, const PullEvent& event) {
   if (observer) observer(event);
 }
 

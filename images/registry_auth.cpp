@@ -131,7 +131,7 @@ std::optional<std::string> RegistryAuth::answer(const PullSource& source, const 
                                                 const std::stop_token& stop) {
   const bool used_was_cached = !used.empty() && attempts.answered.empty();
   // Another thread may have renewed what this one still used.
-  if (const auto newer = current(source);
+  if (auto newer = current(source);
       !newer.empty() && newer != used && attempts.answered.insert("newer").second) {
     return newer;
   }

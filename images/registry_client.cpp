@@ -296,13 +296,13 @@ RegistryClient::RegistryClient(RegistrySettings settings)
     : impl_(std::make_unique<Impl>(std::move(settings))) {}
 RegistryClient::~RegistryClient() = default;
 
-Resolved RegistryClient::resolve(const Reference& reference, std::stop_token stop) {
+Resolved RegistryClient::resolve(const Reference& reference, const std::stop_token& stop) {
   return impl_->ask_each(reference, [&](const PullSource& source) {
     return impl_->resolve_from(source, reference, stop);
   });
 }
 
-Digest RegistryClient::resolve_digest(const Reference& reference, std::stop_token stop) {
+Digest RegistryClient::resolve_digest(const Reference& reference, const std::stop_token& stop) {
   if (reference.digest) return *reference.digest;
   return impl_->ask_each(reference, [&](const PullSource& source) {
     // HEAD does not count against Docker Hub's limit of pulls; whoever can't answer it gets a GET.
@@ -312,7 +312,7 @@ Digest RegistryClient::resolve_digest(const Reference& reference, std::stop_toke
 }
 
 void RegistryClient::fetch_blob(const Resolved& image, const Descriptor& blob, BlobSink& sink,
-                                const Progress& progress, std::stop_token stop) {
+                                const Progress& progress, const std::stop_token& stop) {
   const std::string name = image.reference.string();
   images::fetch_blob(impl_->requester, impl_->settings, image.sources,
                      {.image = name, .blob = blob, .sink = sink, .progress = progress}, stop);

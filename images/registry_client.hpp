@@ -81,11 +81,11 @@ public:
   RegistryClient(const RegistryClient&) = delete;
   RegistryClient& operator=(const RegistryClient&) = delete;
 
-  Resolved resolve(const Reference& reference, std::stop_token stop = {});
+  Resolved resolve(const Reference& reference, const std::stop_token& stop = {});
 
   // The digest that `reference` names now, without fetching the configuration: to see whether a tag
   // moved.
-  Digest resolve_digest(const Reference& reference, std::stop_token stop = {});
+  Digest resolve_digest(const Reference& reference, const std::stop_token& stop = {});
 
   // Streams `blob`, one of `image`'s, into `sink` and verifies size and digest; with a wrong digest
   // it throws invalid_image after the last byte was written, so what was made of the bytes must not
@@ -93,7 +93,7 @@ public:
   // thread.
   using Progress = std::function<void(std::uint64_t delivered)>;
   void fetch_blob(const Resolved& image, const Descriptor& blob, BlobSink& sink,
-                  const Progress& progress = {}, std::stop_token stop = {});
+                  const Progress& progress = {}, const std::stop_token& stop = {});
 
 private:
   struct Impl;

@@ -37,10 +37,8 @@ Statement::Statement(sqlite3* connection, std::string_view sql) : connection_(co
 }
 
 Statement& Statement::bind(int parameter, std::string_view text) {
-  // SQLITE_TRANSIENT is a cast of -1 in SQLite's header: SQLite copies the text.
-  const auto copies = reinterpret_cast<sqlite3_destructor_type>(std::intptr_t{-1});
   check(connection_, ::sqlite3_bind_text(statement_.get(), parameter, text.data(),
-                                         static_cast<int>(text.size()), copies));
+                                         static_cast<int>(text.size()), SQLITE_TRANSIENT));
   return *this;
 }
 

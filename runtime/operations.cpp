@@ -237,7 +237,6 @@ Outcome Operations::act(const RunCredentialHelper& request, std::vector<os::Uniq
 Outcome Operations::act(const ProbeHost&, std::vector<os::UniqueFd>) {
   return outcome(probe_host(options_));
 }
-// NOLINTEND(performance-unnecessary-value-param)
 
 Outcome Operations::act(const OpenUpstreamSockets& request, std::vector<os::UniqueFd>) {
   const int family = request.family == OpenUpstreamSockets::Family::inet ? AF_INET : AF_INET6;
@@ -245,6 +244,7 @@ Outcome Operations::act(const OpenUpstreamSockets& request, std::vector<os::Uniq
   netns::UpstreamSockets sockets = open_upstream(options_, family, type, upstream_batch);
   return {UpstreamSockets{sockets.network}, std::move(sockets.opened)};
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 void Operations::keep_house() {
   empty_trash(layers_.trash());

@@ -153,7 +153,7 @@ struct Transport::Impl {
   std::thread thread;  // last: it uses all of the above
 };
 
-Transport::Transport(Dsn dsn, TransportLimits limits)
+Transport::Transport(const Dsn& dsn, TransportLimits limits)
     : impl_(std::make_unique<Impl>(dsn, limits)) {}
 Transport::~Transport() = default;
 

@@ -21,7 +21,7 @@ struct TransportLimits {
 // its failures.
 class Transport {
 public:
-  explicit Transport(Dsn dsn, TransportLimits limits = {});
+  explicit Transport(const Dsn& dsn, TransportLimits limits = {});
   // Drops what is queued; call flush() before, where that matters.
   ~Transport();
   Transport(const Transport&) = delete;
