@@ -6,6 +6,7 @@
 
 #include "agent/fs_bracket.hpp"
 #include "agent/fs_utf8.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::agent {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::uint32_t max_bound = 32767;
 // PCRE2 counts to 65,535 in each bound; deeper nests of repetitions would only cost time to refuse.
 constexpr int max_repetitions_of_one_atom = 16;
 constexpr std::size_t max_depth = 200;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 struct Bound {
   std::uint32_t low = 0;
@@ -258,7 +257,7 @@ private:
     const auto number = [&]() -> std::optional<std::uint32_t> {
       const std::size_t begin = at;
       std::uint32_t value = 0;
-      for (; at < rest_.size() && is_digit(rest_[at]); ++at) {
+      for (; at < rest_.size() && wire::is_digit(rest_[at]); ++at) {
         value = std::min<std::uint32_t>(value * 10 + static_cast<std::uint32_t>(rest_[at] - '0'),
                                         max_bound + 1);
       }

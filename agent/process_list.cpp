@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -14,6 +13,7 @@
 
 #include "os/error.hpp"
 #include "os/io.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::agent {
 namespace {
@@ -59,7 +59,7 @@ std::vector<Process> list_processes() {
   if (!directory) os::throw_errno("opendir", "/proc");
   std::vector<Process> processes;
   while (const dirent* entry = ::readdir(directory.get())) {
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    if (!wire::is_digit(entry->d_name[0])) continue;
     const auto pid = number_in<pid_t>(entry->d_name);
     if (pid == ::getpid()) continue;
     if (const auto process = read_process(pid)) processes.push_back(*process);

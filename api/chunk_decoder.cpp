@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::api {
 namespace {
 
 constexpr std::size_t max_size_digits = 15;  // 2^60 bytes: no overflow
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) {
@@ -39,8 +34,8 @@ bool ChunkDecoder::take_line(std::string_view bytes, std::size_t& used) {
 bool ChunkDecoder::read_size(std::string_view line) {
   std::uint64_t size = 0;
   std::size_t digits = 0;
-  for (; digits < line.size() && hex_value(line[digits]) >= 0; ++digits)
-    size = size * 16 + static_cast<std::uint64_t>(hex_value(line[digits]));
+  for (; digits < line.size() && wire::hex_value(line[digits]) >= 0; ++digits)
+    size = size * 16 + static_cast<std::uint64_t>(wire::hex_value(line[digits]));
   if (digits == 0 || digits > max_size_digits) return false;
   if (digits < line.size() && line[digits] != ';') return false;
   remaining_ = size;

@@ -7,13 +7,13 @@
 #include <limits>
 #include <string>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::api {
 namespace {
 
 using Integer = std::expected<std::int64_t, CoercionFault>;
 using Number = std::expected<double, CoercionFault>;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Unicode's White_Space characters at both ends are passed over, as Rust's str::trim does.
 std::string_view trim(std::string_view text) {
@@ -65,14 +65,14 @@ bool drop_underscores(std::string_view text, std::string& out) {
       continue;
     }
     const bool inside =
-        i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+        i > 0 && i + 1 < text.size() && wire::is_digit(text[i - 1]) && wire::is_digit(text[i + 1]);
     if (!inside) return false;
   }
   return true;
 }
 
 bool all_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+  return !text.empty() && std::all_of(text.begin(), text.end(), wire::is_digit);
 }
 
 // `digits` with an optional minus sign, which is known to be a whole number.
@@ -136,15 +136,8 @@ Number parse_number(std::string_view text) {
   return value;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  return out;
-}
-
 std::expected<bool, CoercionFault> parse_boolean(const std::string& text) {
-  const std::string word = lower(text);
+  const std::string word = wire::lower(text);
   for (const std::string_view yes : {"1", "on", "t", "true", "y", "yes"})
     if (word == yes) return true;
   for (const std::string_view no : {"0", "off", "f", "false", "n", "no"})

@@ -1,22 +1,9 @@
 #include "api/form_header.hpp"
 
-#include <algorithm>
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  return out;
-}
 
 // The length of the first parameter in `text`: a semicolon inside quotes does not end it.
 std::size_t parameter_length(std::string_view text) {
@@ -54,7 +41,7 @@ bool is_windows_path(std::string_view name) {
 
 FormHeader parse_form_header(std::string_view text) {
   FormHeader header;
-  header.value = lower(trim(text.substr(0, text.find(';'))));
+  header.value = wire::lower(wire::trim(text.substr(0, text.find(';'))));
   const std::size_t semicolon = text.find(';');
   std::string_view rest =
       semicolon == std::string_view::npos ? std::string_view() : text.substr(semicolon + 1);
@@ -64,8 +51,8 @@ FormHeader parse_form_header(std::string_view text) {
     rest.remove_prefix(std::min(rest.size(), length + 1));
     const std::size_t equals = parameter.find('=');
     if (equals == std::string_view::npos) continue;
-    const std::string name = lower(trim(parameter.substr(0, equals)));
-    std::string value = unquote(trim(parameter.substr(equals + 1)));
+    const std::string name = wire::lower(wire::trim(parameter.substr(0, equals)));
+    std::string value = unquote(wire::trim(parameter.substr(equals + 1)));
     if (name == "filename" && is_windows_path(value)) value.erase(0, value.rfind('\\') + 1);
     header.parameters[name] = std::move(value);
   }

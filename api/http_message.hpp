@@ -35,6 +35,4 @@ struct Response {
   HeaderFields fields;  // further ones
 };
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
-
 }  // namespace daiv::api

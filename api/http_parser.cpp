@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/chunk_decoder.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
@@ -82,7 +83,9 @@ bool all_digits(std::string_view text) {
 }
 
 std::size_t count_fields(const RequestHead& head, std::string_view name) {
-  const auto same = [name](const auto& field) { return equal_ignoring_case(field.first, name); };
+  const auto same = [name](const auto& field) {
+    return wire::equal_ignoring_case(field.first, name);
+  };
   return static_cast<std::size_t>(std::count_if(head.fields.begin(), head.fields.end(), same));
 }
 
@@ -94,7 +97,7 @@ bool read_framing(RequestHead& head) {
   if (codings == 1) {
     head.has_body = true;
     return head.version == HttpVersion::http_1_1 &&
-           equal_ignoring_case(*head.find("Transfer-Encoding"), "chunked");
+           wire::equal_ignoring_case(*head.find("Transfer-Encoding"), "chunked");
   }
   if (lengths == 0) return true;
   const std::string_view text = *head.find("Content-Length");
@@ -109,24 +112,16 @@ bool read_framing(RequestHead& head) {
 bool read_expectation(RequestHead& head) {
   const std::optional<std::string_view> expectation = head.find("Expect");
   if (!expectation) return true;
-  if (!equal_ignoring_case(*expectation, "100-continue")) return false;
+  if (!wire::equal_ignoring_case(*expectation, "100-continue")) return false;
   head.expects_continue = head.version == HttpVersion::http_1_1 && head.has_body;
   return true;
 }
 
 }  // namespace
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [lower](char left, char right) { return lower(left) == lower(right); });
-}
-
 std::optional<std::string_view> RequestHead::find(std::string_view name) const {
   for (const auto& [field, value] : fields)
-    if (equal_ignoring_case(field, name)) return value;
+    if (wire::equal_ignoring_case(field, name)) return value;
   return std::nullopt;
 }
 

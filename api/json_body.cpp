@@ -2,14 +2,13 @@
 
 #include <boost/asio/use_awaitable.hpp>
 
-#include <algorithm>
-
 #include "api/api_key.hpp"
 #include "api/failure.hpp"
 #include "api/json_decode.hpp"
 #include "api/json_write.hpp"
 #include "api/utf8.hpp"
 #include "sessions/on_pool.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
@@ -19,23 +18,18 @@ namespace asio = boost::asio;
 // Above this size a body is decoded and checked on the pool.
 constexpr std::size_t small_body_bytes = 128U << 10;
 
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 // As email.message.Message tells the type of application/json, application/*+json and others.
 bool is_json_type(std::optional<std::string_view> content_type) {
   if (!content_type) return false;
-  const std::string_view type = trim(content_type->substr(0, content_type->find(';')));
+  const std::string_view type = wire::trim(content_type->substr(0, content_type->find(';')));
   const std::size_t slash = type.find('/');
   if (slash == std::string_view::npos || type.find('/', slash + 1) != std::string_view::npos)
     return false;
-  if (!equal_ignoring_case(type.substr(0, slash), "application")) return false;
+  if (!wire::equal_ignoring_case(type.substr(0, slash), "application")) return false;
   const std::string_view subtype = type.substr(slash + 1);
-  return equal_ignoring_case(subtype, "json") ||
-         (subtype.size() >= 5 && equal_ignoring_case(subtype.substr(subtype.size() - 5), "+json"));
+  return wire::equal_ignoring_case(subtype, "json") ||
+         (subtype.size() >= 5 &&
+          wire::equal_ignoring_case(subtype.substr(subtype.size() - 5), "+json"));
 }
 
 [[noreturn]] void refuse_text(const JsonFault& fault) {

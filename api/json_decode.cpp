@@ -6,6 +6,7 @@
 
 #include "api/json_text.hpp"
 #include "api/utf8.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
@@ -18,14 +19,6 @@ struct Refused {
 };
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool is_high_surrogate(char32_t c) { return c >= 0xd800 && c < 0xdc00; }
 bool is_low_surrogate(char32_t c) { return c >= 0xdc00 && c < 0xe000; }
@@ -207,7 +200,7 @@ private:
   char32_t scan_hex(std::size_t letter) {
     char32_t value = 0;
     for (int i = 0; i < 4; ++i) {
-      const int digit = hex_value(text_[at_]);
+      const int digit = wire::hex_value(text_[at_]);
       if (digit < 0) throw Refused{letter, "Invalid \\uXXXX escape"};
       value = (value << 4U) | static_cast<char32_t>(digit);
       ++at_;
@@ -225,11 +218,11 @@ private:
   }
 
   void skip_digits() {
-    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+    while (at_ < text_.size() && wire::is_digit(text_[at_])) ++at_;
   }
 
   [[nodiscard]] bool digit_at(std::size_t at) const {
-    return at < text_.size() && is_digit(text_[at]);
+    return at < text_.size() && wire::is_digit(text_[at]);
   }
 
   Json scan_number() {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sessions/fs_messages.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
@@ -33,15 +34,9 @@ std::optional<std::string> check_methods(const Json& value) {
   return "methods must not be empty; use ['*'] to allow all methods";
 }
 
-bool is_token_character(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         std::string_view("!#$%&'*+-.^_`|~").contains(c);
-}
-
 std::optional<std::string> check_header_name(const Json& value) {
   const std::string& name = *value.string();
-  if (!name.empty() && std::all_of(name.begin(), name.end(), is_token_character))
-    return std::nullopt;
+  if (wire::is_token(name)) return std::nullopt;
   return sessions::fs::python_repr(name) + " is not a valid HTTP header name (RFC 7230 token)";
 }
 

@@ -5,29 +5,19 @@
 
 #include "api/form_header.hpp"
 #include "api/http_message.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
-
-bool is_token_character(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 // Reads one header line into `part`; false where it is none.
 bool read_field(std::string_view line, PartBegin& part) {
   const std::size_t colon = line.find(':');
   if (colon == 0 || colon == std::string_view::npos) return false;
   const std::string_view name = line.substr(0, colon);
-  if (!std::all_of(name.begin(), name.end(), is_token_character)) return false;
-  if (!equal_ignoring_case(name, "Content-Disposition")) return true;
-  FormHeader header = parse_form_header(trim(line.substr(colon + 1)));
+  if (!std::all_of(name.begin(), name.end(), wire::is_token_character)) return false;
+  if (!wire::equal_ignoring_case(name, "Content-Disposition")) return true;
+  FormHeader header = parse_form_header(wire::trim(line.substr(colon + 1)));
   part = PartBegin();
   if (const auto found = header.parameters.find("name"); found != header.parameters.end())
     part.name = std::move(found->second);

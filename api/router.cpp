@@ -4,6 +4,7 @@
 #include <array>
 
 #include "api/utf8.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::api {
 namespace {
@@ -62,13 +63,6 @@ bool matches_any(std::string_view path) {
                      [path](const Route& route) { return match(route.path, path).has_value(); });
 }
 
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::string form_decode(std::string_view text) {
   std::string spaced(text);
   std::replace(spaced.begin(), spaced.end(), '+', ' ');
@@ -105,8 +99,8 @@ RouteVerdict find_route(std::string_view method, std::string_view path, std::str
 std::string percent_decode(std::string_view text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const int high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-    const int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+    const int high = text[i] == '%' && i + 2 < text.size() ? wire::hex_value(text[i + 1]) : -1;
+    const int low = high >= 0 ? wire::hex_value(text[i + 2]) : -1;
     if (low < 0) {
       bytes += text[i];
       continue;

@@ -4,27 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
 #include "netns/link_plan.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::cli {
 namespace {
-
-std::string to_lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return text;
-}
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
 
 template <typename Number>
 std::optional<Number> parse_whole(std::string_view text) {
@@ -37,17 +23,17 @@ std::optional<Number> parse_whole(std::string_view text) {
 }  // namespace
 
 std::optional<std::uint64_t> parse_count(const std::string& text) {
-  return parse_whole<std::uint64_t>(trim(text));
+  return parse_whole<std::uint64_t>(wire::trim_lines(text));
 }
 
 std::optional<double> parse_real(const std::string& text) {
-  const auto value = parse_whole<double>(trim(text));
+  const auto value = parse_whole<double>(wire::trim_lines(text));
   if (!value || !std::isfinite(*value)) return std::nullopt;
   return value;
 }
 
 std::optional<Switch> parse_switch(const std::string& text) {
-  const std::string word = to_lower(std::string(trim(text)));
+  const std::string word = wire::lower(wire::trim_lines(text));
   constexpr std::array on{"true", "1", "yes", "on", "t", "y"};
   constexpr std::array off{"false", "0", "no", "off", "f", "n"};
   if (std::ranges::find(on, word) != on.end()) return Switch::on;
@@ -60,7 +46,7 @@ std::vector<std::string> parse_list(const std::string& text) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto comma = rest.find(',');
-    const std::string_view item = trim(rest.substr(0, comma));
+    const std::string_view item = wire::trim_lines(rest.substr(0, comma));
     if (!item.empty()) items.emplace_back(item);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <map>
@@ -15,6 +14,7 @@
 #include "os/io.hpp"
 #include "sentry/dsn.hpp"
 #include "sessions/redis/url.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::cli {
 namespace {
@@ -24,13 +24,6 @@ constexpr std::size_t max_secret_bytes = 64U << 10;
 constexpr std::size_t max_settings_file_bytes = 1U << 20;
 
 using Values = std::map<std::string, std::string, std::less<>>;
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const auto begin = text.find_first_not_of(blanks);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
 
 std::optional<std::string> maybe_read(const std::string& path, std::size_t max_bytes) {
   try {
@@ -44,12 +37,12 @@ std::optional<std::string> maybe_read(const std::string& path, std::size_t max_b
 void add_assignment(Values& values, std::string_view line) {
   const auto equals = line.find('=');
   if (equals == std::string_view::npos) return;
-  const std::string_view name = trim(line.substr(0, equals));
+  const std::string_view name = wire::trim_lines(line.substr(0, equals));
   if (name.starts_with(prefix)) values.insert_or_assign(std::string(name), line.substr(equals + 1));
 }
 
 std::string_view unquote(std::string_view value) {
-  value = trim(value);
+  value = wire::trim_lines(value);
   const bool quoted = value.size() >= 2 && value.front() == value.back() &&
                       (value.front() == '"' || value.front() == '\'');
   return quoted ? value.substr(1, value.size() - 2) : value;
@@ -60,7 +53,7 @@ Values parse_settings_file(std::string_view content) {
   Values values;
   while (!content.empty()) {
     const auto end = content.find('\n');
-    const std::string_view line = trim(content.substr(0, end));
+    const std::string_view line = wire::trim_lines(content.substr(0, end));
     content = end == std::string_view::npos ? std::string_view() : content.substr(end + 1);
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     add_assignment(values, line);
@@ -71,12 +64,10 @@ Values parse_settings_file(std::string_view content) {
 
 std::optional<std::string> find_secret(const std::string& directory, const std::string& name) {
   if (directory.empty()) return std::nullopt;
-  std::string lower = name;
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const std::string& file : {name, lower}) {
+  for (const std::string& file : {name, wire::lower(name)}) {
     const auto content = maybe_read(directory + "/" + file, max_secret_bytes);
-    if (content && !trim(*content).empty()) return std::string(trim(*content));
+    if (content && !wire::trim_lines(*content).empty())
+      return std::string(wire::trim_lines(*content));
   }
   return std::nullopt;
 }
@@ -87,7 +78,8 @@ std::optional<std::string> find_stored_credential(const std::string& directory,
   try {
     const auto content =
         maybe_read(fmt::format("{}/{}", directory, name.substr(prefix.size())), max_secret_bytes);
-    if (content && !trim(*content).empty()) return std::string(trim(*content));
+    if (content && !wire::trim_lines(*content).empty())
+      return std::string(wire::trim_lines(*content));
   } catch (const os::Error& error) {
     if (error.error_number() != EACCES) throw;
   }

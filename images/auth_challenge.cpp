@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::images {
 namespace {
-
-bool is_token_char(char c) {
-  constexpr std::string_view others = "!#$%&'*+-.^_`|~";
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         others.contains(c);
-}
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -33,8 +29,8 @@ public:
   }
 
   std::string_view token() {
-    const auto length =
-        static_cast<std::size_t>(std::ranges::find_if_not(rest_, is_token_char) - rest_.begin());
+    const auto length = static_cast<std::size_t>(
+        std::ranges::find_if_not(rest_, wire::is_token_character) - rest_.begin());
     const auto text = rest_.substr(0, length);
     rest_.remove_prefix(length);
     return text;
@@ -66,14 +62,6 @@ private:
   std::string_view rest_;
 };
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 void set_parameter(AuthChallenge& challenge, const std::string& name, std::string value) {
   std::string* member = nullptr;
   if (name == "realm") member = &challenge.realm;
@@ -99,11 +87,11 @@ void parse_field(std::string_view field, std::vector<AuthChallenge>& challenges)
       cursor.skip();
       cursor.skip_blanks();
       auto value = cursor.value();
-      if (in_challenge) set_parameter(challenges.back(), lower(word), std::move(value));
+      if (in_challenge) set_parameter(challenges.back(), wire::lower(word), std::move(value));
       continue;
     }
     if (challenges.size() == max_challenges) return;
-    challenges.push_back({.scheme = lower(word), .realm = {}, .service = {}, .scope = {}});
+    challenges.push_back({.scheme = wire::lower(word), .realm = {}, .service = {}, .scope = {}});
     in_challenge = true;
   }
 }

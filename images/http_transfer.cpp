@@ -10,6 +10,7 @@
 #include "images/registries_conf.hpp"
 #include "images/registry_certificates.hpp"
 #include "os/error.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::images {
 namespace {
@@ -42,21 +43,6 @@ template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
   if (curl_easy_setopt(easy, option, value) != CURLE_OK)
     throw os::Error(EINVAL, "curl_easy_setopt", "option");
-}
-
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
 }
 
 // The status of "HTTP/1.1 206 Partial Content".
@@ -217,7 +203,7 @@ struct HttpTransfer::Exchange {
       head = HttpHead{.status = status_of(line), .fields = {}};
       return Flow::go_on;
     }
-    const auto text = trim(line);
+    const auto text = wire::trim_lines(line);
     if (text.empty()) {
       if (head.status < 200) return Flow::go_on;  // 1xx: the real one follows
       head_done = true;
@@ -225,7 +211,8 @@ struct HttpTransfer::Exchange {
       return receiver.on_head(head);
     }
     if (const auto colon = text.find(':'); colon != std::string_view::npos) {
-      head.fields.emplace_back(lower(trim(text.substr(0, colon))), trim(text.substr(colon + 1)));
+      head.fields.emplace_back(wire::lower(wire::trim_lines(text.substr(0, colon))),
+                               wire::trim_lines(text.substr(colon + 1)));
     }
     return Flow::go_on;
   }

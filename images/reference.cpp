@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "wire/ascii.hpp"
+
 // The grammar is that of the distribution project's reference package (reference/regexp.go and
 // normalize.go), by hand: a match of the whole text, one function per production.
 namespace daiv::images {
@@ -14,19 +16,16 @@ constexpr std::string_view legacy_domain = "index.docker.io";
 constexpr std::string_view official_path = "library/";
 constexpr std::size_t image_id_length = 64;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_alnum(char c) { return is_digit(c) || is_lower(c) || is_upper(c); }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
-bool is_path_alnum(char c) { return is_digit(c) || is_lower(c); }
-bool is_tag_char(char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; }
-bool has_upper(std::string_view text) { return std::ranges::any_of(text, is_upper); }
+bool is_hex(char c) { return wire::hex_value(c) >= 0; }
+bool is_path_alnum(char c) { return wire::is_digit(c) || wire::is_lower(c); }
+bool is_tag_char(char c) { return wire::is_alphanumeric(c) || c == '_' || c == '.' || c == '-'; }
+bool has_upper(std::string_view text) { return std::ranges::any_of(text, wire::is_upper); }
 
 // domain-component: letters, digits and dashes, no dash at either end.
 bool is_domain_component(std::string_view text) {
-  return !text.empty() && is_alnum(text.front()) && is_alnum(text.back()) &&
-         std::ranges::all_of(text, [](char c) { return is_alnum(c) || c == '-'; });
+  return !text.empty() && wire::is_alphanumeric(text.front()) &&
+         wire::is_alphanumeric(text.back()) &&
+         std::ranges::all_of(text, [](char c) { return wire::is_alphanumeric(c) || c == '-'; });
 }
 
 bool is_host_name(std::string_view text) {
@@ -49,7 +48,7 @@ bool is_domain(std::string_view text) {
   const bool in_brackets = text.ends_with(']');
   if (colon != std::string_view::npos && !in_brackets) {
     const auto port = text.substr(colon + 1);
-    if (port.empty() || !std::ranges::all_of(port, is_digit)) return false;
+    if (port.empty() || !std::ranges::all_of(port, wire::is_digit)) return false;
     text = text.substr(0, colon);
   }
   return is_host_name(text) || is_ipv6_literal(text);
@@ -141,7 +140,7 @@ std::expected<Reference, ParseError> parse_reference(std::string_view text) {
   if (text.empty()) return refuse(text, "it is empty");
   if (text.size() > max_reference_length) return refuse(text, "it is too long");
   if (text.size() == image_id_length &&
-      std::ranges::all_of(text, [](char c) { return is_hex(c) && !is_upper(c); })) {
+      std::ranges::all_of(text, [](char c) { return is_hex(c) && !wire::is_upper(c); })) {
     return refuse(text, "64 hexadecimal digits are an image id, not a name");
   }
   const auto [domain, remainder] = split_domain(text);

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
 
@@ -15,12 +17,12 @@ constexpr std::array untouchable{"host", "content-length", "transfer-encoding", 
 
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {
-  return std::ranges::any_of(names,
-                             [&](const auto& other) { return equals_ignoring_case(name, other); });
+  return std::ranges::any_of(
+      names, [&](const auto& other) { return wire::equal_ignoring_case(name, other); });
 }
 
 bool is_hop_by_hop(std::string_view name) {
-  return contains(about_connection, name) || equals_ignoring_case(name, "proxy-authorization");
+  return contains(about_connection, name) || wire::equal_ignoring_case(name, "proxy-authorization");
 }
 
 void remove_hop_by_hop(std::vector<Field>& fields) {
@@ -36,13 +38,14 @@ void keep_upgrade(std::vector<Field>& fields) {
   const auto named = list_of(fields, "Connection");
   bool connection_kept = false;
   std::erase_if(fields, [&](const Field& field) {
-    if (equals_ignoring_case(field.name, "Upgrade")) return false;
-    if (equals_ignoring_case(field.name, "Connection")) return std::exchange(connection_kept, true);
+    if (wire::equal_ignoring_case(field.name, "Upgrade")) return false;
+    if (wire::equal_ignoring_case(field.name, "Connection"))
+      return std::exchange(connection_kept, true);
     if (is_hop_by_hop(field.name)) return true;
     return contains(named, field.name) && !contains(untouchable, field.name);
   });
   for (Field& field : fields)
-    if (equals_ignoring_case(field.name, "Connection")) field.value = "Upgrade";
+    if (wire::equal_ignoring_case(field.name, "Connection")) field.value = "Upgrade";
 }
 
 }  // namespace
@@ -106,7 +109,7 @@ bool is_idempotent(std::string_view method) {
 }
 
 bool is_sendable(const Secret& secret) {
-  return is_token(secret.header) && is_field_value(secret.value) &&
+  return wire::is_token(secret.header) && is_field_value(secret.value) &&
          !contains(about_connection, secret.header) && !contains(untouchable, secret.header);
 }
 

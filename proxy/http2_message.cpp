@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "proxy/http_body.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::proxy {
 namespace {
@@ -15,19 +16,12 @@ constexpr std::array connection_fields{"connection", "keep-alive", "proxy-connec
                                        "transfer-encoding", "upgrade"};
 
 bool is_connection_field(std::string_view name) {
-  return std::ranges::any_of(connection_fields,
-                             [&](const char* other) { return equals_ignoring_case(name, other); });
+  return std::ranges::any_of(
+      connection_fields, [&](const char* other) { return wire::equal_ignoring_case(name, other); });
 }
 
 std::unexpected<HttpFault> fault(std::string text, int status = 400) {
   return std::unexpected(HttpFault{status, std::move(text)});
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return text;
 }
 
 struct PseudoFields {
@@ -54,7 +48,8 @@ std::expected<PseudoFields, HttpFault> split(std::vector<Field>& fields) {
       *known = std::move(field.value);
       continue;
     }
-    if (!is_token(field.name) || field.name != lower(field.name)) return fault("bad header name");
+    if (!wire::is_token(field.name) || field.name != wire::lower(field.name))
+      return fault("bad header name");
     if (!is_field_value(field.value)) return fault("control character in a header value");
     if (is_connection_field(field.name)) return fault("a connection's field in HTTP/2");
     rest.push_back(std::move(field));
@@ -70,8 +65,8 @@ bool is_target(std::string_view text) {
 
 void append_lowered(std::vector<Field>& to, const std::vector<Field>& fields) {
   for (const auto& [name, value] : fields)
-    if (!is_connection_field(name) && !equals_ignoring_case(name, "Host"))
-      to.push_back(Field{lower(name), value});
+    if (!is_connection_field(name) && !wire::equal_ignoring_case(name, "Host"))
+      to.push_back(Field{wire::lower(name), value});
 }
 
 }  // namespace
@@ -80,8 +75,9 @@ std::expected<RequestHead, HttpFault> read_http2_request(Http2Head head) {
   if (!head.fault.text.empty()) return std::unexpected(std::move(head.fault));
   auto pseudo = split(head.fields);
   if (!pseudo) return std::unexpected(std::move(pseudo.error()));
-  if (!pseudo->method || !is_token(*pseudo->method)) return fault("bad method");
-  if (equals_ignoring_case(*pseudo->method, "CONNECT")) return fault("CONNECT inside a tunnel");
+  if (!pseudo->method || !wire::is_token(*pseudo->method)) return fault("bad method");
+  if (wire::equal_ignoring_case(*pseudo->method, "CONNECT"))
+    return fault("CONNECT inside a tunnel");
   if (!pseudo->path || !is_target(*pseudo->path)) return fault("bad request target");
   if (pseudo->scheme != "https") return fault("a scheme other than the connection's");
   const auto te = list_of(head.fields, "te");
@@ -89,7 +85,8 @@ std::expected<RequestHead, HttpFault> read_http2_request(Http2Head head) {
     return fault("te with other than trailers");
   const auto hosts = values_of(head.fields, "host");
   if (hosts.size() > 1) return fault("more than one Host");
-  if (pseudo->authority && !hosts.empty() && !equals_ignoring_case(*pseudo->authority, hosts[0]))
+  if (pseudo->authority && !hosts.empty() &&
+      !wire::equal_ignoring_case(*pseudo->authority, hosts[0]))
     return fault("Host differs from :authority", 421);
   if (!pseudo->authority && hosts.empty()) return fault("no :authority");
   const std::string authority = pseudo->authority ? *pseudo->authority : std::string(hosts[0]);
@@ -145,11 +142,11 @@ std::vector<Field> make_http2_answer(const Answer& answer) {
 
 std::vector<Field> make_http2_trailers(std::vector<Field> trailers, std::string_view dropped) {
   std::erase_if(trailers, [&](const Field& field) {
-    return !is_token(field.name) || !is_field_value(field.value) ||
+    return !wire::is_token(field.name) || !is_field_value(field.value) ||
            is_forbidden_trailer(field.name) || is_connection_field(field.name) ||
-           (!dropped.empty() && equals_ignoring_case(field.name, dropped));
+           (!dropped.empty() && wire::equal_ignoring_case(field.name, dropped));
   });
-  for (Field& field : trailers) field.name = lower(std::move(field.name));
+  for (Field& field : trailers) field.name = wire::lower(field.name);
   return trailers;
 }
 

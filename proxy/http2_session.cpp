@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
 
@@ -47,7 +49,7 @@ std::vector<nghttp2_nv> borrow(const std::vector<Field>& fields, std::string_vie
   std::vector<nghttp2_nv> pairs;
   pairs.reserve(fields.size());
   for (const auto& [name, value] : fields) {
-    const bool is_secret = !secret_name.empty() && equals_ignoring_case(name, secret_name);
+    const bool is_secret = !secret_name.empty() && wire::equal_ignoring_case(name, secret_name);
     const auto bytes = [](const std::string& text) {
       return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
     };

@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
 
@@ -132,8 +134,9 @@ std::string make_chunk(std::string_view data) {
 }
 
 bool is_forbidden_trailer(std::string_view name) {
-  return std::ranges::any_of(forbidden_trailers,
-                             [&](const char* other) { return equals_ignoring_case(name, other); });
+  return std::ranges::any_of(forbidden_trailers, [&](const char* other) {
+    return wire::equal_ignoring_case(name, other);
+  });
 }
 
 std::string make_last_chunk(const std::vector<Field>& trailers) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
 
@@ -12,17 +14,6 @@ constexpr std::string_view line_end = "\r\n";
 
 std::unexpected<HttpFault> fault(std::string text, int status = 400) {
   return std::unexpected(HttpFault{status, std::move(text)});
-}
-
-bool is_token_char(char c) {  // RFC 9110 §5.6.2
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
-std::string_view trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 // Takes the next line, which must end in CR LF and hold neither of them elsewhere.
@@ -38,9 +29,9 @@ std::optional<std::string_view> take_line(std::string_view& bytes) {
 std::expected<Field, HttpFault> parse_field(std::string_view line) {
   if (line.front() == ' ' || line.front() == '\t') return fault("folded header line");
   const auto colon = line.find(':');
-  if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
+  if (colon == std::string_view::npos || !wire::is_token(line.substr(0, colon)))
     return fault("bad header name");
-  const auto value = trim(line.substr(colon + 1));
+  const auto value = wire::trim(line.substr(colon + 1));
   if (!is_field_value(value)) return fault("control character in a header value");
   return Field{std::string(line.substr(0, colon)), std::string(value)};
 }
@@ -61,7 +52,7 @@ std::expected<RequestHead, HttpFault> parse_request_line(std::string_view line) 
   const auto method = line.substr(0, first);
   const auto target = line.substr(first + 1, last - first - 1);
   const auto is_visible = [](char c) { return c > 0x20 && c < 0x7f; };
-  if (!is_token(method) || target.empty() || !std::ranges::all_of(target, is_visible))
+  if (!wire::is_token(method) || target.empty() || !std::ranges::all_of(target, is_visible))
     return fault("bad request line");
   return RequestHead{std::string(method), std::string(target), *version, {}};
 }
@@ -89,7 +80,7 @@ std::expected<BodyFraming, HttpFault> plan_body(const std::vector<Field>& fields
   if (!codings.empty()) {
     if (!lengths.empty()) return fault("both Content-Length and Transfer-Encoding");
     if (minor_version == 0) return fault("Transfer-Encoding in HTTP/1.0");
-    if (codings.size() != 1 || !equals_ignoring_case(codings.front(), "chunked"))
+    if (codings.size() != 1 || !wire::equal_ignoring_case(codings.front(), "chunked"))
       return fault("a transfer coding other than chunked");
     return BodyFraming{BodyFraming::Kind::chunked, 0};
   }
@@ -111,10 +102,6 @@ std::string fields_to_text(const std::vector<Field>& fields) {
 }
 
 }  // namespace
-
-bool is_token(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, is_token_char);
-}
 
 bool is_field_value(std::string_view text) {
   return std::ranges::all_of(text, [](char c) {
@@ -184,15 +171,10 @@ std::expected<ResponseHead, HttpFault> parse_response_head(std::string_view byte
   return head;
 }
 
-bool equals_ignoring_case(std::string_view left, std::string_view right) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return std::ranges::equal(left, right, {}, lower, lower);
-}
-
 std::vector<std::string_view> values_of(const std::vector<Field>& fields, std::string_view name) {
   std::vector<std::string_view> values;
   for (const auto& field : fields)
-    if (equals_ignoring_case(field.name, name)) values.emplace_back(field.value);
+    if (wire::equal_ignoring_case(field.name, name)) values.emplace_back(field.value);
   return values;
 }
 
@@ -201,7 +183,7 @@ std::vector<std::string> list_of(const std::vector<Field>& fields, std::string_v
   for (std::string_view rest : values_of(fields, name)) {
     while (!rest.empty()) {
       const auto comma = rest.find(',');
-      std::string member(trim(rest.substr(0, comma)));
+      std::string member(wire::trim(rest.substr(0, comma)));
       std::ranges::transform(member, member.begin(), [](char c) {
         return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
       });
@@ -213,7 +195,8 @@ std::vector<std::string> list_of(const std::vector<Field>& fields, std::string_v
 }
 
 void remove_field(std::vector<Field>& fields, std::string_view name) {
-  std::erase_if(fields, [&](const Field& field) { return equals_ignoring_case(field.name, name); });
+  std::erase_if(fields,
+                [&](const Field& field) { return wire::equal_ignoring_case(field.name, name); });
 }
 
 std::expected<BodyFraming, HttpFault> plan_request_body(const RequestHead& head) {

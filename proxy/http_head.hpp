@@ -71,8 +71,6 @@ std::expected<ResponseHead, HttpFault> parse_response_head(std::string_view byte
 // Trailer fields as they follow the last chunk, up to and with the empty line.
 std::expected<std::vector<Field>, HttpFault> parse_fields(std::string_view bytes);
 
-bool equals_ignoring_case(std::string_view left, std::string_view right);
-
 // All values of the field `name`, in order.
 std::vector<std::string_view> values_of(const std::vector<Field>& fields, std::string_view name);
 
@@ -81,8 +79,6 @@ std::vector<std::string_view> values_of(const std::vector<Field>& fields, std::s
 std::vector<std::string> list_of(const std::vector<Field>& fields, std::string_view name);
 
 void remove_field(std::vector<Field>& fields, std::string_view name);
-
-bool is_token(std::string_view text);
 
 // Visible characters, blanks between them and bytes above ASCII; never a control character (RFC
 // 9110 §5.5).

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "wire/ascii.hpp"
+
 namespace asio = boost::asio;
 using std::chrono::steady_clock;
 
@@ -80,7 +82,7 @@ std::optional<Refusal> JudgedRequest::judge_now() {
     if (!is_sendable(*verdict_.secret))
       return refuse(403, "the rule's secret can be no header field");
     // It would be in the answer.
-    if (equals_ignoring_case(method(), "TRACE"))
+    if (wire::equal_ignoring_case(method(), "TRACE"))
       return refuse(403, "TRACE would show the credential");
     if (is_plain && core_->settings.plaintext_injection == PlaintextInjection::refused)
       return refuse(403, "a credential is not sent over plain http");

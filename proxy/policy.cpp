@@ -4,15 +4,10 @@
 
 #include <algorithm>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
-
-// Methods compare without regard to case here, although RFC 9110 §9.1 has them case-sensitive: a
-// rule for GET must not be got round by "get" where an origin takes both.
-bool equal_ignoring_case(std::string_view left, std::string_view right) {
-  const auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; };
-  return std::ranges::equal(left, right, {}, upper, upper);
-}
 
 const Secret* secret_of(const Policy& policy, const Rule& rule) {
   if (!rule.inject) return nullptr;
@@ -22,9 +17,11 @@ const Secret* secret_of(const Policy& policy, const Rule& rule) {
 
 }  // namespace
 
+// Methods compare without regard to case here, although RFC 9110 §9.1 has them case-sensitive: a
+// rule for GET must not be got round by "get" where an origin takes both.
 bool Rule::allows(std::string_view method) const {
   return methods.empty() || std::ranges::any_of(methods, [&](const auto& listed) {
-           return equal_ignoring_case(listed, method);
+           return wire::equal_ignoring_case(listed, method);
          });
 }
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::proxy {
 namespace {
 
@@ -47,9 +49,9 @@ std::optional<Absolute> split_absolute(std::string_view target) {
   if (end == std::string_view::npos) return std::nullopt;
   const auto name = target.substr(0, end);
   Absolute absolute{};
-  if (equals_ignoring_case(name, "http"))
+  if (wire::equal_ignoring_case(name, "http"))
     absolute.scheme = Scheme::http;
-  else if (equals_ignoring_case(name, "https"))
+  else if (wire::equal_ignoring_case(name, "https"))
     absolute.scheme = Scheme::https;
   else
     return std::nullopt;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::runtime {
 namespace {
 
@@ -15,12 +17,8 @@ constexpr std::size_t sha256_digits = 64;
 constexpr std::size_t plain_id_digits = 32;
 constexpr std::string_view sha256_prefix = "sha256:";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
-bool is_host_character(char c) {
-  return is_digit(c) || is_lower(c) || (c >= 'A' && c <= 'Z') || c == '-';
-}
+bool is_hex(char c) { return wire::is_digit(c) || (c >= 'a' && c <= 'f'); }
+bool is_host_character(char c) { return wire::is_alphanumeric(c) || c == '-'; }
 
 bool is_uuid(std::string_view text) {
   constexpr std::array<std::size_t, 4> dashes{8, 13, 18, 23};
@@ -46,7 +44,7 @@ bool is_session_id(std::string_view text) {
 
 bool is_layer_name(std::string_view text) {
   return text.size() == layer_name_bytes &&
-         std::ranges::all_of(text, [](char c) { return is_digit(c) || is_lower(c); });
+         std::ranges::all_of(text, [](char c) { return wire::is_digit(c) || wire::is_lower(c); });
 }
 
 bool is_diff_id(std::string_view text) {
@@ -57,8 +55,9 @@ bool is_diff_id(std::string_view text) {
 
 bool is_helper_name(std::string_view text) {
   return !text.empty() && text.size() <= max_helper_name_bytes && text.front() != '-' &&
-         std::ranges::all_of(
-             text, [](char c) { return is_digit(c) || is_lower(c) || c == '-' || c == '_'; });
+         std::ranges::all_of(text, [](char c) {
+           return wire::is_digit(c) || wire::is_lower(c) || c == '-' || c == '_';
+         });
 }
 
 bool is_hostname(std::string_view text) {

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::sentry {
 namespace {
 
-bool is_token(std::string_view text) {
+bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
+    return wire::is_alphanumeric(c) || c == '_' || c == '-';
   });
 }
 
@@ -25,14 +26,14 @@ std::expected<Dsn, std::string> parse_dsn(std::string_view text) {
   const auto at = rest.find('@');
   if (at == std::string_view::npos) return std::unexpected("it has no key (KEY@HOST)");
   const auto key = rest.substr(0, std::min(at, rest.find(':')));
-  if (!is_token(key)) return std::unexpected("its key is not made of letters and digits");
+  if (!is_name(key)) return std::unexpected("its key is not made of letters and digits");
   const auto place = rest.substr(at + 1);
   const auto first_slash = place.find('/');
   const auto last_slash = place.rfind('/');
   if (first_slash == std::string_view::npos || first_slash == 0)
     return std::unexpected("it has no host or no project");
   const auto project = place.substr(last_slash + 1);
-  if (!is_token(project)) return std::unexpected("it does not end in a project number");
+  if (!is_name(project)) return std::unexpected("it does not end in a project number");
   return Dsn{fmt::format("{}://{}{}/api/{}/envelope/", scheme, place.substr(0, first_slash),
                          place.substr(first_slash, last_slash - first_slash), project),
              std::string(key)};

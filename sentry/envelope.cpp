@@ -8,6 +8,7 @@
 #include <array>
 
 #include "os/error.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::sentry {
 namespace {
@@ -77,10 +78,7 @@ Json log_item(const Process& process, const Ids& ids, const LogRecord& record) {
 }
 
 bool is_secret(std::string_view header) {
-  std::string lower(header);
-  for (auto& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::ranges::find(secret_headers, lower) != secret_headers.end();
+  return std::ranges::find(secret_headers, wire::lower(header)) != secret_headers.end();
 }
 
 Json request_json(const Process& process, const Request& request) {

@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 
+#include "wire/ascii.hpp"
+
 namespace daiv::api::test {
 namespace {
 
@@ -18,12 +20,6 @@ namespace asio = boost::asio;
 void limit_reads(int fd) {
   const timeval limit{10, 0};
   ASSERT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
-  return text;
 }
 
 }  // namespace
@@ -78,7 +74,7 @@ Answer Client::read(bool head_only) {
   answer.status = std::stoi(status.substr(9, 3));
   for (std::string line = take_line(); !line.empty(); line = take_line()) {
     const std::size_t colon = line.find(": ");
-    answer.fields[lower(line.substr(0, colon))] = line.substr(colon + 2);
+    answer.fields[wire::lower(line.substr(0, colon))] = line.substr(colon + 2);
   }
   if (head_only || answer.status == 100) return answer;
   if (answer.fields.contains("transfer-encoding")) {

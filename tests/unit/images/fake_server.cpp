@@ -10,18 +10,12 @@
 #include <charconv>
 
 #include "os/error.hpp"
+#include "wire/ascii.hpp"
 
 namespace daiv::images::test {
 namespace {
 
 constexpr char tls_handshake = 0x16;  // the first byte of a ClientHello's record (RFC 8446 §5.1)
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 bool send_all(int socket, std::string_view data) {
   while (!data.empty()) {
@@ -57,7 +51,7 @@ std::optional<FakeRequest> read_request(int socket, std::string& buffer) {
     head.erase(0, field.size() + 2);
     const auto colon = field.find(": ");
     if (colon != std::string::npos)
-      request.fields[lower(field.substr(0, colon))] = field.substr(colon + 2);
+      request.fields[wire::lower(field.substr(0, colon))] = field.substr(colon + 2);
   }
   const std::string length_text = request.field("content-length");
   std::size_t length = 0;
