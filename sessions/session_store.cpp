@@ -28,6 +28,17 @@ std::string plan_hostname(const std::string& id) {
   return digits.substr(0, 12);
 }
 
+// The broker's process that removes may be ended like any other: what it left half done, the next
+// one ends. Throws what the second one throws.
+void remove_for_good(SandboxHost& host, const std::string& session) {
+  try {
+    host.remove(session);
+  } catch (const std::exception& error) {
+    spdlog::warn("session={} event=removal_repeated error=\"{}\"", session, error.what());
+    host.remove(session);
+  }
+}
+
 }  // namespace
 
 // Keeps a session's layers from being pruned while the session is being made.
@@ -275,7 +286,7 @@ asio::awaitable<void> SessionStore::remove_sandbox(std::shared_ptr<Session> sess
     database_.remove(id);
     os::crash_point("front.remove.forgotten");
     if (egress) egress_files_.remove(id);
-    host_.remove(id);
+    remove_for_good(host_, id);
     os::crash_point("front.remove.removed");
   };
   std::exception_ptr failure;

@@ -144,6 +144,10 @@ public:
   }
   void remove(const std::string& session) override {
     const std::scoped_lock lock(mutex_);
+    if (failing_removals > 0) {
+      --failing_removals;
+      throw HostError(runtime::Failure::internal, "no luck");
+    }
     running_.erase(session);
     layers_on_disk.erase(session);
   }
@@ -174,6 +178,7 @@ public:
   std::optional<runtime::Failure> fail_next;
   std::set<std::string> layers_on_disk;
   SandboxSpec last_spec;
+  int failing_removals = 0;
   int creations = 0;
   int adoptions = 0;
 

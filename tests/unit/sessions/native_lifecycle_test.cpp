@@ -39,6 +39,24 @@ TEST_F(NativeSessionsTest, ARemovedSessionIsGone) {
   EXPECT_TRUE(sessions->layers_in_use().empty());
 }
 
+TEST_F(NativeSessionsTest, ARemovalThatFailsIsTriedAgain) {
+  const std::string id = create();
+  host->failing_removals = 1;
+  run_to_end(io, sessions->close(id, CloseMode::remove));
+  EXPECT_TRUE(host->layers_on_disk.empty());
+  EXPECT_TRUE(sessions->layers_in_use().empty());
+}
+
+TEST_F(NativeSessionsTest, WhatARemovalLeftIsRemovedAtTheEndOfTheDaemon) {
+  const std::string id = create();
+  host->failing_removals = 2;
+  EXPECT_THROW(run_to_end(io, sessions->close(id, CloseMode::remove)), std::exception);
+  EXPECT_TRUE(host->layers_on_disk.contains(id));
+  stop();
+  EXPECT_TRUE(host->layers_on_disk.empty());
+  start();
+}
+
 TEST_F(NativeSessionsTest, IsSeededOnceAndOnlyBySuccess) {
   const std::string id = create();
   EXPECT_EQ(failure_of([&] { seed(id, "bad"); }), SessionFailure::invalid_seed);
