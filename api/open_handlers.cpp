@@ -8,7 +8,7 @@
 namespace daiv::api {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out;
   append_json_string(out, text);
   return out;
@@ -21,8 +21,8 @@ std::string describe_interface(const ServerSettings& settings) {
     const std::size_t at = document.find(place);
     if (at != std::string::npos) document.replace(at, place.size(), value);
   };
-  fill("\"@version@\"", quoted(settings.version));
-  fill("\"@prefix@\"", quoted(settings.prefix.empty() ? "/" : settings.prefix));
+  fill("\"@version@\"", json_string(settings.version));
+  fill("\"@prefix@\"", json_string(settings.prefix.empty() ? "/" : settings.prefix));
   return document;
 }
 
@@ -45,8 +45,8 @@ Response answer(Context& context, RouteId route) {
     case RouteId::health:
       return json_response(200, R"({"status":"ok"})");
     case RouteId::version:
-      return json_response(200,
-                           fmt::format(R"({{"version":{}}})", quoted(context.settings.version)));
+      return json_response(
+          200, fmt::format(R"({{"version":{}}})", json_string(context.settings.version)));
     case RouteId::openapi:
       return json_response(200, describe_interface(context.settings));
     case RouteId::metrics:
