@@ -1,6 +1,7 @@
 """The disk of the guest: a Debian with systemd as PID 1 on ext4, made by mmdebstrap and kept in a cache.
 
-Each is one file under a name with a hash of its recipe, this module; a guest writes into a copy-on-write file beside it.
+Each is one file under a name with a hash of its recipe, this module and the machine's; a guest writes into a
+copy-on-write file beside it.
 """
 import hashlib
 import json
@@ -11,13 +12,14 @@ import shutil
 import subprocess
 import tempfile
 
-KERNEL = pathlib.Path("/usr/bin/linux.uml")
-MODULES = pathlib.Path("/usr/lib/uml/modules")
+import machines
+
 DISK_BYTES = 3 << 30  # sparse
 STATE_BYTES = 4 << 30  # sparse; doctor wants 2 GiB free
 
 PACKAGES = ["bash", "ca-certificates", "curl", "kmod", "procps", "python3-minimal", "libpython3-stdlib", "quota",
             "systemd-sysv", "dbus", "adduser", "iproute2", "e2fsprogs", "util-linux"]
+MODULES = ["overlay", "veth", "quota_v2"]
 # Of what systemd starts on a host, nothing of this is needed here, and each program that begins takes a part of a second.
 MASKED_UNITS = [
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
@@ -48,8 +50,7 @@ StandardError=journal+console
 [Install]
 WantedBy=default.target
 """
-# Not in fstab: without udev nothing tells systemd that a device is there. hostfs without a path is the directory of the
-# kernel's parameter hostfs=.
+# Not in fstab: without udev nothing tells systemd that a device is there.
 MOUNT_UNIT = """\
 [Unit]
 DefaultDependencies=no
@@ -58,8 +59,8 @@ Before=local-fs.target
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=/bin/mount -t hostfs none /share
-ExecStart=/bin/mount -t ext4 -o prjquota /dev/ubdb /var/lib/daiv-sandbox
+ExecStart=/bin/mount {} /share
+ExecStart=/bin/mount -t ext4 -o prjquota {} /var/lib/daiv-sandbox
 
 [Install]
 RequiredBy=local-fs.target
@@ -68,8 +69,9 @@ RequiredBy=local-fs.target
 EMERGENCY_UNIT = "[Service]\nExecStart=\nExecStart=/bin/systemctl poweroff -ff\n"
 
 
-def _recipe(packages):
-    parts = [packages, pathlib.Path(__file__).read_text(), sorted(path.name for path in MODULES.iterdir()), platform.machine()]
+def _recipe(machine, packages):
+    texts = [pathlib.Path(module).read_text() for module in (__file__, machines.__file__)]
+    parts = [packages, texts, machine.name, machine.version(), platform.machine()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
 
@@ -79,12 +81,12 @@ def _write(root, path, text):
     target.write_text(text)
 
 
-def _configure(root):
+def _configure(machine, root):
     _write(root, "etc/hostname", "guest\n")
     _write(root, "etc/fstab", "")
     _write(root, "etc/systemd/system/emergency.service.d/guest.conf", EMERGENCY_UNIT)
     for unit, text, wanted_by in (("guest-tests.service", TEST_UNIT, "default.target.wants"),
-                                  ("guest-mounts.service", MOUNT_UNIT, "local-fs.target.requires")):
+                                  ("guest-mounts.service", MOUNT_UNIT.format(*machine.mounts), "local-fs.target.requires")):
         _write(root, f"etc/systemd/system/{unit}", text)
         link = root / "etc/systemd/system" / wanted_by / unit
         link.parent.mkdir(parents=True)
@@ -97,7 +99,7 @@ def _configure(root):
     generators.mkdir()
     for generator in (root / "lib/systemd/system-generators").iterdir():
         (generators / generator.name).symlink_to("/dev/null")
-    _write(root, "etc/modules-load.d/guest.conf", "overlay\nveth\nquota_v2\nconfigs\n")
+    _write(root, "etc/modules-load.d/guest.conf", "".join(f"{name}\n" for name in (*MODULES, *machine.modules)))
     _write(root, "etc/machine-id", hashlib.sha256(b"guest").hexdigest()[:32] + "\n")
     # The journal goes to the console's log with what the tests print.
     _write(root, "etc/systemd/journald.conf.d/guest.conf", "[Journal]\nStorage=volatile\n")
@@ -106,11 +108,7 @@ def _configure(root):
         (root / place).touch()
     for folder in ("share", "var/lib/daiv-sandbox"):
         (root / folder).mkdir()
-    modules = root / "lib" / "modules"
-    modules.mkdir(exist_ok=True)
-    for release in MODULES.iterdir():
-        # What the daemon needs of the kernel's modules, and the indexes that modprobe reads.
-        shutil.copytree(release, modules / release.name, ignore=shutil.ignore_patterns("sound", "usb", "media", "staging"))
+    machine.prepare(root)
 
 
 def _make_disk(root, disk):
@@ -127,7 +125,7 @@ def make_state_disk(disk):
                     "-m", "0", disk], check=True)
 
 
-def _build(packages, disk):
+def _build(machine, packages, disk):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
         os.chmod(scratch, 0o755)  # mmdebstrap's download user must get through
         root = pathlib.Path(scratch, "root")
@@ -137,19 +135,19 @@ def _build(packages, disk):
                    "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=force-unsafe-io", "bookworm", str(root),
                    *([mirror] if mirror else [])]
         subprocess.run(command, check=True)
-        _configure(root)
+        _configure(machine, root)
         _make_disk(root, disk)
 
 
-def get(cache, dependencies):
-    """The path of a disk with the packages DEPENDENCIES, from the directory CACHE, built first where it is missing."""
-    packages = sorted({*PACKAGES, *dependencies})
-    final = pathlib.Path(cache) / f"guest-{_recipe(packages)}.ext4"
+def get(cache, machine, dependencies):
+    """The path of a disk for MACHINE with the packages DEPENDENCIES, from the directory CACHE, built first where it is missing."""
+    packages = sorted({*PACKAGES, *machine.packages, *dependencies})
+    final = pathlib.Path(cache) / f"{machine.name}-{_recipe(machine, packages)}.ext4"
     if not final.exists():
         final.parent.mkdir(parents=True, exist_ok=True)
         partial = pathlib.Path(tempfile.mkdtemp(prefix=".guest-", dir=final.parent))
         try:
-            _build(packages, partial / "disk")
+            _build(machine, packages, partial / "disk")
             os.rename(partial / "disk", final)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

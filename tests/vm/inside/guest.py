@@ -95,6 +95,15 @@ def commands(word):
     return found
 
 
+class Skip(Exception):
+    """A test that this machine has not what it needs for; the text says what."""
+
+
+def need_controller(name):
+    if name not in (CGROUPS / "cgroup.controllers").read_text().split():
+        raise Skip(f"no {name} controller")
+
+
 class Session:
     """A session that is removed at the end, with a client of its own."""
 
