@@ -15,8 +15,9 @@ OPTIONS = json.loads((guest.SHARE / "options.json").read_text())
 RESULT = guest.SHARE / "result.json"
 STATE = pathlib.Path("/var/lib/guest-tests.json")  # what a boot leaves to the next
 # The modules of each boot, in order: each finds what the ones before it left.
-BOOTS = [["test_newcomer", "test_service", "test_limits", "test_disk", "test_contract", "test_before_reboot"],
-         ["test_reboot", "test_removal"]]
+BOOTS = [["test_newcomer", "test_apparmor", "test_service", "test_limits", "test_processors", "test_disk", "test_network",
+          "test_contract", "test_apparmor_denials", "test_before_reboot"],
+         ["test_reboot", "test_apparmor_denials", "test_removal"]]
 # By all that follow: they always run.
 NEEDED = {"test_the_package_installs_and_runs", "test_images_are_loaded_from_archives", "test_a_session_runs_when_the_host_goes_down"}
 

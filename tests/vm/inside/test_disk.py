@@ -1,6 +1,7 @@
 """What a session may write to the disk, by project quota, and a floor of free disk."""
 import pathlib
 
+import apparmor
 import guest
 from guest import MIB
 
@@ -41,11 +42,13 @@ def test_without_quota_a_bound_is_refused(_):
     drop_in.write_text("[Service]\nReadWritePaths=/var/lib/other\n")
     guest.sh("systemctl daemon-reload")
     try:
-        guest.restart(DAIV_SANDBOX_SESSION_DISK_BYTES=BOUND, DAIV_SANDBOX_STATE_DIR="/var/lib/other")
-        assert "prjquota" in guest.sh("daiv-sandbox doctor", check=False)
-        guest.sh("daiv-sandbox load /share/busybox.tar")
-        status, body = guest.create_raw(guest.BUSYBOX)
-        assert status == 503 and b"prjquota" in body, (status, body)
+        with apparmor.state_directory("/var/lib/other"):
+            guest.restart(DAIV_SANDBOX_SESSION_DISK_BYTES=BOUND, DAIV_SANDBOX_STATE_DIR="/var/lib/other")
+            assert "prjquota" in guest.sh("daiv-sandbox doctor", check=False)
+            guest.sh("daiv-sandbox load /share/busybox.tar")
+            status, body = guest.create_raw(guest.BUSYBOX)
+            assert status == 503 and b"prjquota" in body, (status, body)
+            guest.sh(f"systemctl stop {guest.FRONT}")
     finally:
         drop_in.unlink()
         guest.sh("systemctl daemon-reload")

@@ -1,5 +1,12 @@
 """The package's end: removed, then purged, with a session that runs and a state directory that is a file system of its own."""
+import apparmor
 import guest
+
+
+def test_the_apparmor_profile_is_taken_back(_):
+    apparmor.need()
+    apparmor.take_back()
+    assert apparmor.confinement() == "unconfined\n"
 
 
 def test_removal_ends_sessions_and_keeps_their_files(_):
