@@ -28,6 +28,8 @@ constexpr std::size_t max_running = 1024;
 constexpr std::size_t max_idle_workers = 4;
 constexpr std::size_t number_bytes = 4;
 constexpr int housekeeping_niceness = 10;
+// On a host that is never idle, the disk must come back all the same.
+constexpr std::chrono::seconds housekeeping_patience{1};
 
 std::string session_of(const Request& request) {
   if (const auto* body = std::get_if<CreateSandbox>(&request)) return body->session;
@@ -78,7 +80,7 @@ void Broker::unwatch(const os::UniqueFd& fd) {
 
 void Broker::run() {
   while (front_open_ || !running_.empty()) {
-    if (house_is_dirty_) start_housekeeping();
+    start_housekeeping();
     const Ready ready = wait();
     // Before any answer goes on: a removal's says that nothing is left, and the agent that its
     // operation saw end is our child to reap.
@@ -96,11 +98,17 @@ void Broker::run() {
   }
 }
 
+// For how long the loop may wait.
+std::chrono::milliseconds Broker::next_duty() {
+  const auto watched = watchdog_.feed();
+  return std::min(watched, housekeeping_delay().value_or(watched));
+}
+
 Broker::Ready Broker::wait() {
   std::array<epoll_event, 64> events{};
   const int count = os::check(os::retry_eintr([&] {
                                 return ::epoll_wait(epoll_.get(), events.data(), events.size(),
-                                                    static_cast<int>(watchdog_.feed().count()));
+                                                    static_cast<int>(next_duty().count()));
                               }),
                               "epoll_wait", "broker");
   Ready ready;
@@ -165,21 +173,23 @@ Broker::Kind Broker::kind_of(const Request& request) {
 
 void Broker::start_request(Waiting waiting) {
   const Request& request = waiting.message.body;
-  if (leaves_work(request)) house_is_dirty_ = true;
   const std::uint32_t number = waiting.message.number;
   const Kind kind = kind_of(request);
   try {
-    if (suits_worker(request)) return start_on_worker(kind, waiting);
-    start(kind, number, session_of(request), {}, [&](const os::UniqueFd& reply) {
-      send_outcome(reply, number, operations_.perform(request, std::move(waiting.fds)));
-    });
+    const pid_t pid =
+        suits_worker(request)
+            ? start_on_worker(kind, waiting)
+            : start(kind, number, session_of(request), {}, [&](const os::UniqueFd& reply) {
+                send_outcome(reply, number, operations_.perform(request, std::move(waiting.fds)));
+              });
+    running_.at(pid).leaves_work = leaves_work(request);
   } catch (const os::Error& error) {
     send_failure(number, Failure::internal, error.what());
     start_next(session_of(request));
   }
 }
 
-void Broker::start_on_worker(Kind kind, Waiting& waiting) {
+pid_t Broker::start_on_worker(Kind kind, Waiting& waiting) {
   const std::string session = session_of(waiting.message.body);
   if (!session.empty()) waiting_.try_emplace(session);
   for (;;) {
@@ -200,14 +210,15 @@ void Broker::start_on_worker(Kind kind, Waiting& waiting) {
     }
     const pid_t pid = worker.pid;
     running_[pid] = {kind,  waiting.message.number, session, std::move(worker), {},
-                     false, Stay::waits_for_more};
-    return;
+                     false, Stay::waits_for_more,   false};
+    return pid;
   }
 }
 
 // After a good answer.
 void Broker::rest(pid_t worker) {
   Running operation = std::move(running_.extract(worker).mapped());
+  if (operation.leaves_work) note_work();
   if (idle_.size() < max_idle_workers && front_open_) {
     idle_.push_back(std::move(operation.process));
   } else {
@@ -231,12 +242,14 @@ void Broker::forget_worker(pid_t pid) {
 }
 
 template <typename Work>
-void Broker::start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
-                   Work&& work) {
+pid_t Broker::start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
+                    Work&& work) {
   if (!session.empty()) waiting_.try_emplace(session);
   Process process = fork_process(std::forward<Work>(work));
   const pid_t pid = process.pid;
-  running_[pid] = {kind, number, session, std::move(process), std::move(answer), false, Stay::ends};
+  running_[pid] = {kind,  number,     session, std::move(process), std::move(answer),
+                   false, Stay::ends, false};
+  return pid;
 }
 
 template <typename Work>
@@ -318,13 +331,14 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
   receive_reply(place->second);  // it may have spoken just before its end
   Running operation = std::move(running_.extract(place).mapped());
   let_go(std::move(operation.process));  // before another process is forked that would inherit it
+  if (operation.leaves_work) note_work();
   switch (operation.kind) {
     case Kind::housekeeping:
       keeping_house_ = false;
       return;
     case Kind::clean_up:
       send(std::move(operation.answer), {});
-      house_is_dirty_ = true;
+      note_work();
       break;
     case Kind::request:
     case Kind::lending:
@@ -337,9 +351,10 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
         break;
       }
       // The answer goes out when nothing of it is left.
-      return start(Kind::clean_up, operation.number, operation.session,
-                   encode(AnswerMessage{operation.number, std::move(failed)}),
-                   [&](const os::UniqueFd&) { operations_.clean_up(operation.session); });
+      start(Kind::clean_up, operation.number, operation.session,
+            encode(AnswerMessage{operation.number, std::move(failed)}),
+            [&](const os::UniqueFd&) { operations_.clean_up(operation.session); });
+      return;
   }
   start_next(operation.session);
 }
@@ -356,22 +371,35 @@ void Broker::start_next(const std::string& session) {
   start_request(std::move(next));
 }
 
+void Broker::note_work() {
+  if (!work_since_) work_since_ = Clock::now();
+}
+
+// What is asked for comes first, for a while.
+std::optional<std::chrono::milliseconds> Broker::housekeeping_delay() const {
+  if (!work_since_ || keeping_house_ || !front_open_) return std::nullopt;
+  if (running_.empty()) return std::chrono::milliseconds(0);
+  const auto left = *work_since_ + housekeeping_patience - Clock::now();
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0));
+}
+
 void Broker::start_housekeeping() {
-  // What is asked for first comes first: the trash can wait.
-  if (keeping_house_ || !front_open_) return;
-  const bool busy = std::ranges::any_of(
-      running_, [](const auto& entry) { return entry.second.kind != Kind::housekeeping; });
-  if (busy) return;
-  house_is_dirty_ = false;
-  keeping_house_ = true;
-  start(Kind::housekeeping, 0, {}, {}, [&, broker = ::getpid()](const os::UniqueFd&) {
-    // It may take long, and the next broker begins with it anew: it ends with this one
-    // (PR_SET_PDEATHSIG(2const); the parent may have gone before that is set).
-    os::check(::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG");
-    if (::getppid() != broker) return;
-    ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
-    operations_.keep_house();
-  });
+  const auto delay = housekeeping_delay();
+  if (!delay || delay->count() > 0) return;
+  work_since_.reset();
+  try {
+    start(Kind::housekeeping, 0, {}, {}, [&, broker = ::getpid()](const os::UniqueFd&) {
+      // It may take long, and the next broker begins with it anew: it ends with this one
+      // (PR_SET_PDEATHSIG(2const); the parent may have gone before that is set).
+      os::check(::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG");
+      if (::getppid() != broker) return;
+      ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
+      operations_.keep_house();
+    });
+    keeping_house_ = true;
+  } catch (const os::Error& error) {  // no process to be had: the next removal asks again
+    log(fmt::format("event=housekeeping_failed error=\"{}\"", error.what()));
+  }
 }
 
 void Broker::send_failure(std::uint32_t number, Failure kind, std::string text) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -34,6 +36,7 @@ public:
   void run();
 
 private:
+  using Clock = std::chrono::steady_clock;
   // Those that lend sockets answer with descriptors of which none is an agent's.
   enum class Kind : std::uint8_t { request, creation, lending, clean_up, housekeeping };
   struct Waiting {
@@ -54,7 +57,8 @@ private:
     Process process;
     std::string answer;  // of a creation that died: sent when all is cleaned up
     bool answered = false;
-    Stay stay = Stay::ends;  // of the process, when it has answered
+    Stay stay = Stay::ends;    // of the process, when it has answered
+    bool leaves_work = false;  // for the housekeeping
   };
   struct Ready {
     std::uint32_t front = 0;        // EPOLL* of the front's socket
@@ -75,15 +79,19 @@ private:
   template <typename Work>
   Process fork_process(Work&& work);
   template <typename Work>
-  void start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
-             Work&& work);
-  void start_on_worker(Kind kind, Waiting& waiting);
+  pid_t start(Kind kind, std::uint32_t number, const std::string& session, std::string answer,
+              Work&& work);
+  pid_t start_on_worker(Kind kind, Waiting& waiting);
   void rest(pid_t worker);
   void let_go(Process process);
   void forget_worker(pid_t pid);
   void start_next(const std::string& session);
+  void note_work();
+  // After how long the housekeeping begins; nothing where it has nothing to do, or is at it.
+  [[nodiscard]] std::optional<std::chrono::milliseconds> housekeeping_delay() const;
   void start_housekeeping();
   void receive_reply(Running& operation);
+  std::chrono::milliseconds next_duty();
   // What is there to do; blocks until something is.
   [[nodiscard]] Ready wait();
   std::vector<os::Reaped> reap();
@@ -106,7 +114,8 @@ private:
   std::map<int, os::UniqueFd> agents_;  // pidfds by number: their end wakes the loop, which reaps
   std::deque<Outgoing> outgoing_;
   bool keeping_house_ = false;
-  bool house_is_dirty_ = true;
+  // Since when there is something to do for it. An earlier broker may have left something.
+  std::optional<Clock::time_point> work_since_ = Clock::now();
 };
 
 }  // namespace daiv::runtime

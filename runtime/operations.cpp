@@ -186,6 +186,7 @@ Outcome Operations::act(const RemoveSandbox& request, std::vector<os::UniqueFd>)
   end(request.session);
   os::crash_point("broker.remove.ended");
   sessions_.discard(request.session);
+  relieve_trash(layers_.trash());
   return outcome(Done{});
 }
 

@@ -166,6 +166,27 @@ TEST_F(Broker, AnOperationThatDiesIsAnswered) {
   EXPECT_NE(failure_text(reply).find("signal 9"), std::string::npos) << failure_text(reply);
 }
 
+TEST_F(Broker, DeletesWhatWasRemovedThoughItIsNeverIdle) {
+  DAIV_REQUIRE_ROOT();
+  BrokerRig rig;
+  os::Pipe pipe = os::make_pipe();
+  auto endless = std::async(std::launch::async, [&] {
+    return rig.call(UnpackLayer{"aaaaaa", "", 1, 1}, {pipe.read_end.get()});
+  });
+  while (!std::filesystem::exists(rig.state() + "/layers/.tmp-aaaaaa")) std::this_thread::yield();
+  const CreateSandbox request = rig.request({rig.add_layer()});
+  rig.create(request);
+  EXPECT_EQ(failure_text(rig.call(RemoveSandbox{request.session})), "");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!std::filesystem::is_empty(rig.state() + "/trash")) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // nothing tells of it
+  }
+  EXPECT_EQ(endless.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  pipe.write_end.reset();
+  endless.get();
+}
+
 std::set<pid_t> children_of(pid_t pid) {
   std::istringstream pids(os::read_file(fmt::format("/proc/{0}/task/{0}/children", pid), 1000));
   return {std::istream_iterator<pid_t>(pids), {}};
