@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/context.hpp"
+#include "agent/host_stop.hpp"
 #include "agent/java_trust.hpp"
 #include "agent/seed_operation.hpp"
 #include "agent/server.hpp"
@@ -108,6 +109,7 @@ Config take_config(const os::UniqueFd& file) {
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));
   clean_stale_seeds(context);
+  const HostStop host_stop(context);
   const Server server(context, std::move(listener));
   os::write_full(status, "r");
   status.reset();

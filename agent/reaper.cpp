@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/error.hpp"
+#include "agent/signals.hpp"
 
 namespace daiv::agent {
 namespace {
@@ -17,18 +17,9 @@ namespace {
 // A fork bomb that is being killed must not keep the loop from its other events.
 constexpr int max_reaped_per_turn = 256;
 
-os::UniqueFd open_signals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGCHLD);
-  os::check(::sigprocmask(SIG_BLOCK, &set, nullptr), "sigprocmask", "SIGCHLD");
-  return os::UniqueFd(
-      os::check(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd", "SIGCHLD"));
-}
-
 }  // namespace
 
-Reaper::Reaper(Loop& loop) : signals_(open_signals()) {
+Reaper::Reaper(Loop& loop) : signals_(open_signals(SIGCHLD)) {
   // Level-triggered: what one turn leaves over keeps the loop awake, as the signal is only read
   // when nobody is left.
   watch_ = Watch(loop, signals_, EPOLLIN, [this](std::uint32_t) { reap(); });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <stdexcept>
@@ -140,6 +141,31 @@ TEST_F(Server, SetuidOnlyKeepsTheBoundingSetAndStillFilters) {
   EXPECT_EQ(
       agent.exec("grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp:)' /proc/self/status; id -u").output,
       "CapEff:\t0000000000000000\nCapBnd:\t00000000a80405fb\nNoNewPrivs:\t0\nSeccomp:\t2\n1000\n");
+}
+
+TEST_F(Server, EndsWithAllOthersAtASigtermOfTheHosts) {
+  const SandboxedAgent agent;
+  agent.exec("sleep 600 >/dev/null 2>&1 &");
+  ASSERT_EQ(::kill(agent.pid(), SIGTERM), 0);
+  siginfo_t end{};
+  EXPECT_TRUE(eventually(
+      [&] {
+        return ::waitid(P_PID, static_cast<id_t>(agent.pid()), &end, WEXITED | WNOHANG | WNOWAIT) ==
+                   0 &&
+               end.si_pid == agent.pid();
+      },
+      30s));
+  EXPECT_EQ(end.si_code, CLD_EXITED);
+  EXPECT_EQ(end.si_status, 0);
+}
+
+TEST_F(Server, ObeysNoSigtermFromInside) {
+  SandboxOptions options;
+  options.config.run_uid = 0;
+  options.config.run_gid = 0;
+  const SandboxedAgent agent(options);
+  EXPECT_EQ(agent.exec("kill -TERM 1 && echo sent").output, "sent\n");
+  expect_usable(agent);
 }
 
 }  // namespace
