@@ -132,7 +132,7 @@ TEST_F(Directory, OfTrashIsRelievedAboveItsBoundAndNotBelow) {
   const auto count = [&] { return list_entries(fd_).size(); };
   for (std::size_t number = 0; number < max_trash_entries + 2; ++number)
     fs::create_directories(path_ / std::to_string(number) / "upper/a");
-  for (const std::size_t left : {1, 0, 0}) {
+  for (const std::size_t left : {1U, 0U, 0U}) {
     relieve_trash(fd_);
     EXPECT_EQ(count(), max_trash_entries + left);
   }
