@@ -79,8 +79,8 @@ bool FileSearcher::search_lines(std::string_view text, std::size_t max_matches,
 
 ssize_t FileSearcher::fill(const os::UniqueFd& fd, std::size_t kept) {
   if (buffer_.size() - kept < piece_bytes) buffer_.resize(2 * buffer_.size());
-  // One call: less than was asked for is the end of a regular file on a disk or in memory, and below
-  // the searched tree nothing else can be mounted.
+  // One call: less than was asked for is the end of a regular file on a disk or in memory, and
+  // below the searched tree nothing else can be mounted.
   return os::retry_eintr([&] { return ::read(fd.get(), buffer_.data() + kept, piece_bytes); });
 }
 

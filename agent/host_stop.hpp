@@ -14,12 +14,16 @@ class HostStop {
 public:
   // Blocks SIGTERM in this process. Throws os::Error.
   explicit HostStop(Context& context);
+  HostStop(const HostStop&) = delete;
+  HostStop& operator=(const HostStop&) = delete;
 
 private:
   void on_signal();
 
+  Context& context_;
   os::UniqueFd signals_;
   Ending ending_;
+  Timer exit_;
   bool asked_ = false;
   Watch watch_;
 };

@@ -109,7 +109,7 @@ Config take_config(const os::UniqueFd& file) {
   limit_bounding_set(confinement);
   Context context(std::move(config), std::move(confinement), std::move(null), std::move(cgroup));
   clean_stale_seeds(context);
-  const HostStop host_stop(context);
+  HostStop host_stop(context);
   const Server server(context, std::move(listener));
   os::write_full(status, "r");
   status.reset();

@@ -30,6 +30,7 @@ constexpr std::size_t number_bytes = 4;
 constexpr int housekeeping_niceness = 10;
 // On a host that is never idle, the disk must come back all the same.
 constexpr std::chrono::seconds housekeeping_patience{1};
+constexpr std::chrono::seconds housekeeping_pause{30};  // after one that failed
 
 std::string session_of(const Request& request) {
   if (const auto* body = std::get_if<CreateSandbox>(&request)) return body->session;
@@ -335,6 +336,7 @@ void Broker::finish(pid_t pid, os::ExitStatus status) {
   switch (operation.kind) {
     case Kind::housekeeping:
       keeping_house_ = false;
+      if (!status.success()) work_since_ = Clock::now() + housekeeping_pause;
       return;
     case Kind::clean_up:
       send(std::move(operation.answer), {});
@@ -378,27 +380,33 @@ void Broker::note_work() {
 // What is asked for comes first, for a while.
 std::optional<std::chrono::milliseconds> Broker::housekeeping_delay() const {
   if (!work_since_ || keeping_house_ || !front_open_) return std::nullopt;
-  if (running_.empty()) return std::chrono::milliseconds(0);
-  const auto left = *work_since_ + housekeeping_patience - Clock::now();
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(left), std::chrono::milliseconds(0));
+  const auto begin = running_.empty() ? *work_since_ : *work_since_ + housekeeping_patience;
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(begin - Clock::now()),
+                  std::chrono::milliseconds(0));
 }
 
+// Beside operations only the disk is given back, and not as the last of all; a sync can wait.
 void Broker::start_housekeeping() {
   const auto delay = housekeeping_delay();
   if (!delay || delay->count() > 0) return;
+  const bool is_idle = running_.empty();
   work_since_.reset();
   try {
-    start(Kind::housekeeping, 0, {}, {}, [&, broker = ::getpid()](const os::UniqueFd&) {
-      // It may take long, and the next broker begins with it anew: it ends with this one
-      // (PR_SET_PDEATHSIG(2const); the parent may have gone before that is set).
-      os::check(::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG");
-      if (::getppid() != broker) return;
-      ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
-      operations_.keep_house();
-    });
+    const pid_t pid =
+        start(Kind::housekeeping, 0, {}, {}, [&, broker = ::getpid()](const os::UniqueFd&) {
+          // It may take long, and the next broker begins with it anew: it ends with this one
+          // (PR_SET_PDEATHSIG(2const); the parent may have gone before that is set).
+          os::check(::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl", "PR_SET_PDEATHSIG");
+          if (::getppid() != broker) return;
+          if (is_idle) ::setpriority(PRIO_PROCESS, 0, housekeeping_niceness);
+          operations_.delete_trash();
+          if (is_idle) operations_.flush_layers();
+        });
+    running_.at(pid).leaves_work = !is_idle;
     keeping_house_ = true;
-  } catch (const os::Error& error) {  // no process to be had: the next removal asks again
+  } catch (const os::Error& error) {  // no process to be had
     log(fmt::format("event=housekeeping_failed error=\"{}\"", error.what()));
+    work_since_ = Clock::now() + housekeeping_pause;
   }
 }
 

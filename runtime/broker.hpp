@@ -114,7 +114,8 @@ private:
   std::map<int, os::UniqueFd> agents_;  // pidfds by number: their end wakes the loop, which reaps
   std::deque<Outgoing> outgoing_;
   bool keeping_house_ = false;
-  // Since when there is something to do for it. An earlier broker may have left something.
+  // Since, or from, when there is something to do for it. An earlier broker may have left
+  // something.
   std::optional<Clock::time_point> work_since_ = Clock::now();
 };
 

@@ -107,9 +107,11 @@ os::UniqueFd find_cgroup(const os::UniqueFd& root, const std::string& name) {
 
 // Files that a kernel with the controller may lack: without swap there is nothing to forbid
 // (memory.swap.max comes with CONFIG_SWAP), and weights of I/O need a device that shares by them
-// (io.weight comes with CONFIG_BLK_CGROUP_IOCOST or the bfq scheduler).
+// (io.weight comes with CONFIG_BLK_CGROUP_IOCOST or the bfq scheduler). Of cpuset.cpus the affinity
+// says the same.
 bool may_be_absent(const CgroupSetting& setting) {
-  return setting.file == "memory.swap.max" || setting.file == "io.weight";
+  return setting.file == "memory.swap.max" || setting.file == "io.weight" ||
+         setting.file == "cpuset.cpus";
 }
 
 void apply_settings(const os::UniqueFd& directory, const std::vector<CgroupSetting>& settings,

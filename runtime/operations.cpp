@@ -186,7 +186,6 @@ Outcome Operations::act(const RemoveSandbox& request, std::vector<os::UniqueFd>)
   end(request.session);
   os::crash_point("broker.remove.ended");
   sessions_.discard(request.session);
-  relieve_trash(layers_.trash());
   return outcome(Done{});
 }
 
@@ -247,10 +246,9 @@ Outcome Operations::act(const OpenUpstreamSockets& request, std::vector<os::Uniq
 }
 // NOLINTEND(performance-unnecessary-value-param)
 
-void Operations::keep_house() {
-  empty_trash(layers_.trash());
-  layers_.flush();
-}
+void Operations::delete_trash() { empty_trash(layers_.trash()); }
+
+void Operations::flush_layers() { layers_.flush(); }
 
 // Those of other daemons below the same root left out. Claims are read last: a session has its
 // claim before its cgroup, and longer.

@@ -30,8 +30,10 @@ public:
   // Takes away what a creation that failed or died left behind; a sandbox that runs and has its
   // record stays.
   void clean_up(const std::string& session);
-  // Deletes the trash and writes layers to the disk.
-  void keep_house();
+  // The housekeeping: deletes what was removed; writes layers to the disk (syncfs(2), with all that
+  // others have written).
+  void delete_trash();
+  void flush_layers();
   // Once, before the first request: undoes what an earlier broker left half done.
   void recover();
 

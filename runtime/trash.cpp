@@ -21,15 +21,6 @@ std::string free_name() {
   return fmt::format("{}-{}.{:09}", ::getpid(), now.tv_sec, now.tv_nsec);
 }
 
-void remove_if_possible(const os::UniqueFd& trash, const std::string& name) {
-  try {
-    remove_tree(trash, name);
-  } catch (const os::Error&) {
-    // A full journal, an I/O error, or another process at the same tree: it is tried again with the
-    // next trash, and when the broker starts.
-  }
-}
-
 }  // namespace
 
 os::UniqueFd open_or_make(const std::string& path, mode_t mode) {
@@ -56,14 +47,14 @@ void move_to_trash(const os::UniqueFd& directory, const std::string& name,
 }
 
 void empty_trash(const os::UniqueFd& trash) {
-  for (const std::string& name : list_entries(trash)) remove_if_possible(trash, name);
-}
-
-void relieve_trash(const os::UniqueFd& trash) {
-  const std::vector<std::string> entries = list_entries(trash);
-  if (entries.size() <= max_trash_entries) return;
-  // Of those that do this at once each shall take another one.
-  remove_if_possible(trash, entries[static_cast<std::size_t>(::getpid()) % entries.size()]);
+  for (const std::string& name : list_entries(trash)) {
+    try {
+      remove_tree(trash, name);
+    } catch (const os::Error&) {
+      // A full journal or an I/O error: it is tried again with the next trash, and when the broker
+      // starts.
+    }
+  }
 }
 
 }  // namespace daiv::runtime

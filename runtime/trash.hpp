@@ -2,7 +2,6 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <string>
 
 #include "os/unique_fd.hpp"
@@ -22,10 +21,5 @@ void move_to_trash(const os::UniqueFd& directory, const std::string& name,
 
 // Deletes all that is in `trash`. What can't be deleted is passed over and stays for the next time.
 void empty_trash(const os::UniqueFd& trash);
-
-// Deletes one entry where there are more than max_trash_entries. Done with each removal it bounds
-// what piles up where whoever empties the trash does not keep up.
-inline constexpr std::size_t max_trash_entries = 64;
-void relieve_trash(const os::UniqueFd& trash);
 
 }  // namespace daiv::runtime

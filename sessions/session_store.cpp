@@ -33,7 +33,7 @@ std::string plan_hostname(const std::string& id) {
 void remove_for_good(SandboxHost& host, const std::string& session) {
   try {
     host.remove(session);
-  } catch (const std::exception& error) {
+  } catch (const HostError& error) {
     spdlog::warn("session={} event=removal_repeated error=\"{}\"", session, error.what());
     host.remove(session);
   }

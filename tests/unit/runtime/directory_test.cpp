@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include "os/io.hpp"
-#include "runtime/trash.hpp"
 
 namespace daiv::runtime {
 namespace {
@@ -126,18 +125,6 @@ TEST_F(Directory, AFileTakesThePlaceOfAnything) {
     EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(path_ / name))) << name;
   }
   EXPECT_EQ(os::read_file(path_ / "victim", 100), "kept");
-}
-
-TEST_F(Directory, OfTrashIsRelievedAboveItsBoundAndNotBelow) {
-  const auto count = [&] { return list_entries(fd_).size(); };
-  for (std::size_t number = 0; number < max_trash_entries + 2; ++number)
-    fs::create_directories(path_ / std::to_string(number) / "upper/a");
-  for (const std::size_t left : {1U, 0U, 0U}) {
-    relieve_trash(fd_);
-    EXPECT_EQ(count(), max_trash_entries + left);
-  }
-  empty_trash(fd_);
-  EXPECT_EQ(count(), 0U);
 }
 
 }  // namespace
