@@ -109,7 +109,7 @@ def test_the_end_of_the_holder_stops_sessions_and_a_request_starts_them_again(_)
         session.run("echo kept > file")
         guest.leave_process(session.id)
         guest.sh(f"systemctl stop {guest.HOLDER}")
-        assert guest.sh(f"systemctl show --value --property=Result {guest.HOLDER}") == "success", "no time-out: it was obeyed"
+        assert guest.sh(f"systemctl show --value --property=Result {guest.HOLDER}") == "success\n", "no time-out: it was obeyed"
         assert not guest.CGROUPS.exists() and not guest.commands("100000")
         # The socket is there still, and who connects to it starts all units again.
         assert guest.api().run_one(session.id, "cat file; ps | grep -c '[s]leep 100000'") == ("kept\n0\n", 1)
