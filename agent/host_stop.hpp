@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "agent/context.hpp"
 #include "agent/ending.hpp"
 
