@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -35,11 +36,24 @@ void run_shell(const std::string& script) {
   if (status != 0) throw std::runtime_error("script failed: " + script);
 }
 
-std::size_t count_lines(const std::string& path) {
-  std::ifstream file(path);
+std::size_t count_mounts_of(const std::string& directory) {
+  std::ifstream file("/proc/self/mountinfo");
   std::size_t count = 0;
-  for (std::string line; std::getline(file, line);) ++count;
+  for (std::string line; std::getline(file, line);)
+    if (line.contains(directory)) ++count;
   return count;
+}
+
+// Empty where the process has ended.
+std::string network_of(const std::filesystem::path& process) {
+  std::array<char, 64> target{};
+  const ssize_t size = ::readlink((process / "ns/net").c_str(), target.data(), target.size() - 1);
+  return size < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(size));
+}
+
+std::set<std::string> children_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
+  return {std::istream_iterator<std::string>(file), {}};
 }
 
 bool is_ours(uid_t uid) { return uid >= uid_start && uid - uid_start < uid_count * 65'536U; }
@@ -162,15 +176,18 @@ std::string failure_text(const Reply& reply) {
 Inventory count_traces(const BrokerRig& rig) {
   Inventory inventory;
   std::set<std::string> networks;
+  const std::set<std::string> children = children_of(rig.broker_pid());
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     struct stat status{};
-    if (::stat(entry.path().c_str(), &status) == 0 && is_ours(status.st_uid)) ++inventory.processes;
-    std::array<char, 64> target{};
-    if (::readlink((entry.path() / "ns/net").c_str(), target.data(), target.size() - 1) > 0)
-      networks.insert(target.data());
+    const bool is_sandboxed = ::stat(entry.path().c_str(), &status) == 0 && is_ours(status.st_uid);
+    if (is_sandboxed) ++inventory.processes;
+    if (!is_sandboxed && !children.contains(entry.path().filename())) continue;
+    networks.insert(network_of(entry.path()));
   }
+  networks.erase(network_of("/proc/self"));  // the broker's workers are in the host's
+  networks.erase("");
   inventory.namespaces = networks.size();
-  inventory.mounts = count_lines("/proc/self/mountinfo");
+  inventory.mounts = count_mounts_of(rig.base());
   for (const auto& entry : std::filesystem::recursive_directory_iterator(rig.cgroup()))
     if (entry.is_directory()) ++inventory.cgroups;
   return inventory;

@@ -44,6 +44,7 @@ public:
   // What the sandbox's PID 1 answers to a line.
   [[nodiscard]] std::string ask(const std::string& session, const std::string& line) const;
 
+  [[nodiscard]] const std::string& base() const { return base_; }
   [[nodiscard]] const std::string& state() const { return state_; }
   [[nodiscard]] const std::string& run() const { return run_; }
   [[nodiscard]] const std::string& cgroup() const { return cgroup_; }
@@ -64,12 +65,13 @@ private:
   unsigned next_session_ = 0;
 };
 
-// What sandboxes leave on a host, counted. Equal before and after: nothing leaked.
+// What a rig's sandboxes leave on a host, counted, and nothing of others. Equal before and after:
+// nothing leaked.
 struct Inventory {
   std::size_t processes = 0;  // with a uid of the test's ranges
-  std::size_t mounts = 0;
+  std::size_t mounts = 0;     // of what is below the rig's directory
   std::size_t cgroups = 0;
-  std::size_t namespaces = 0;  // distinct network namespaces of processes
+  std::size_t namespaces = 0;  // of network, of those and of the broker's children, but the host's
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 Inventory count_traces(const BrokerRig& rig);
