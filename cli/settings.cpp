@@ -62,13 +62,17 @@ Values parse_settings_file(std::string_view content) {
   return values;
 }
 
+// The content of a file without the white space around it; nothing where that is all there is.
+std::optional<std::string> read_secret(const std::string& path) {
+  const auto content = maybe_read(path, max_secret_bytes);
+  if (!content || wire::trim_lines(*content).empty()) return std::nullopt;
+  return std::string(wire::trim_lines(*content));
+}
+
 std::optional<std::string> find_secret(const std::string& directory, const std::string& name) {
   if (directory.empty()) return std::nullopt;
-  for (const std::string& file : {name, wire::lower(name)}) {
-    const auto content = maybe_read(directory + "/" + file, max_secret_bytes);
-    if (content && !wire::trim_lines(*content).empty())
-      return std::string(wire::trim_lines(*content));
-  }
+  for (const std::string& file : {name, wire::lower(name)})
+    if (auto secret = read_secret(directory + "/" + file)) return secret;
   return std::nullopt;
 }
 
@@ -76,14 +80,11 @@ std::optional<std::string> find_secret(const std::string& directory, const std::
 std::optional<std::string> find_stored_credential(const std::string& directory,
                                                   const std::string& name) {
   try {
-    const auto content =
-        maybe_read(fmt::format("{}/{}", directory, name.substr(prefix.size())), max_secret_bytes);
-    if (content && !wire::trim_lines(*content).empty())
-      return std::string(wire::trim_lines(*content));
+    return read_secret(fmt::format("{}/{}", directory, name.substr(prefix.size())));
   } catch (const os::Error& error) {
     if (error.error_number() != EACCES) throw;
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::size_t edit_distance(std::string_view left, std::string_view right) {
