@@ -1,64 +1,19 @@
 #include "proxy/http2_session.hpp"
 
-#include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <exception>
-#include <stdexcept>
 #include <utility>
 
-#include "wire/ascii.hpp"
+#include "proxy/detail/nghttp2_handle.hpp"
 
 namespace daiv::proxy {
 namespace {
 
-// A head that goes on and on behind its limit ends the connection: its decoding costs, even where
-// nothing of it is kept.
-constexpr std::size_t max_decoded_head_bytes = 4 * max_head_bytes;
 constexpr std::size_t field_overhead = 32;  // RFC 9113 §6.5.2, SETTINGS_MAX_HEADER_LIST_SIZE
-
-void check(int result, std::string_view call) {
-  if (result != 0)
-    throw std::runtime_error(fmt::format("{}: {}", call, ::nghttp2_strerror(result)));
-}
-
-struct Free {
-  void operator()(nghttp2_option* made) const noexcept { ::nghttp2_option_del(made); }
-  void operator()(nghttp2_session_callbacks* made) const noexcept {
-    ::nghttp2_session_callbacks_del(made);
-  }
-};
-
-std::unique_ptr<nghttp2_option, Free> make_options() {
-  nghttp2_option* made = nullptr;
-  check(::nghttp2_option_new(&made), "nghttp2_option_new");
-  std::unique_ptr<nghttp2_option, Free> option(made);
-  // Windows open when the other side has taken what came, not when it came.
-  ::nghttp2_option_set_no_auto_window_update(made, 1);
-  ::nghttp2_option_set_max_send_header_block_length(made, max_decoded_head_bytes);
-  // What a peer that resets its own requests at once costs (CVE-2023-44487).
-  ::nghttp2_option_set_stream_reset_rate_limit(made, http2_reset_burst, http2_resets_per_second);
-  return option;
-}
-
-// The library copies names and values.
-std::vector<nghttp2_nv> borrow(const std::vector<Field>& fields, std::string_view secret_name) {
-  std::vector<nghttp2_nv> pairs;
-  pairs.reserve(fields.size());
-  for (const auto& [name, value] : fields) {
-    const bool is_secret = !secret_name.empty() && wire::equal_ignoring_case(name, secret_name);
-    const auto bytes = [](const std::string& text) {
-      return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
-    };
-    pairs.push_back(
-        {bytes(name), bytes(value), name.size(), value.size(),
-         static_cast<std::uint8_t>(is_secret ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE)});
-  }
-  return pairs;
-}
 
 bool is_interim(const std::vector<Field>& fields) {
   return !fields.empty() && fields[0].name == ":status" && fields[0].value.starts_with('1');
@@ -248,7 +203,7 @@ struct Http2Session::Callbacks {
       *flags |= NGHTTP2_DATA_FLAG_EOF;
       if (stream->ending == Http2Stream::Ending::end) return 0;
       *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-      const auto pairs = borrow(stream->last_fields, {});
+      const auto pairs = borrow_fields(stream->last_fields, {});
       return ::nghttp2_submit_trailer(session, id, pairs.data(), pairs.size());
     });
     if (result != 0) return result;
@@ -262,10 +217,10 @@ struct Http2Session::Callbacks {
     return provider;
   }
 
-  static std::unique_ptr<nghttp2_session_callbacks, Free> make() {
+  static std::unique_ptr<nghttp2_session_callbacks, Nghttp2Delete> make() {
     nghttp2_session_callbacks* made = nullptr;
-    check(::nghttp2_session_callbacks_new(&made), "nghttp2_session_callbacks_new");
-    std::unique_ptr<nghttp2_session_callbacks, Free> owned(made);
+    check_nghttp2(::nghttp2_session_callbacks_new(&made), "nghttp2_session_callbacks_new");
+    std::unique_ptr<nghttp2_session_callbacks, Nghttp2Delete> owned(made);
     ::nghttp2_session_callbacks_set_on_begin_headers_callback(made, on_begin_headers);
     ::nghttp2_session_callbacks_set_on_header_callback(made, on_header);
     ::nghttp2_session_callbacks_set_on_invalid_header_callback(made, on_invalid_header);
@@ -283,13 +238,14 @@ void Http2Session::Deleter::operator()(nghttp2_session* session) const noexcept 
 }
 
 Http2Session::Http2Session(Http2Role role) : role_(role) {
-  const auto options = make_options();
+  const auto options = make_nghttp2_options();
   const auto callbacks = Callbacks::make();
   nghttp2_session* made = nullptr;
   const bool is_server = role == Http2Role::server;
-  check(is_server ? ::nghttp2_session_server_new2(&made, callbacks.get(), this, options.get())
-                  : ::nghttp2_session_client_new2(&made, callbacks.get(), this, options.get()),
-        "nghttp2_session_new");
+  check_nghttp2(is_server
+                    ? ::nghttp2_session_server_new2(&made, callbacks.get(), this, options.get())
+                    : ::nghttp2_session_client_new2(&made, callbacks.get(), this, options.get()),
+                "nghttp2_session_new");
   session_.reset(made);
   const std::array<nghttp2_settings_entry, 3> settings{{
       is_server ? nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, http2_max_streams}
@@ -297,8 +253,9 @@ Http2Session::Http2Session(Http2Role role) : role_(role) {
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, is_server ? http2_upload_window : http2_stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, max_head_bytes},
   }};
-  check(::nghttp2_submit_settings(made, NGHTTP2_FLAG_NONE, settings.data(), settings.size()),
-        "nghttp2_submit_settings");
+  check_nghttp2(
+      ::nghttp2_submit_settings(made, NGHTTP2_FLAG_NONE, settings.data(), settings.size()),
+      "nghttp2_submit_settings");
 }
 
 Http2Session::~Http2Session() = default;
@@ -351,7 +308,7 @@ Http2Stream* Http2Session::find(std::int32_t id) {
 std::optional<std::int32_t> Http2Session::open_stream(const std::vector<Field>& fields,
                                                       bool is_last, std::string_view secret_name) {
   if (draining_ || !broken_.empty()) return std::nullopt;
-  const auto pairs = borrow(fields, secret_name);
+  const auto pairs = borrow_fields(fields, secret_name);
   const nghttp2_data_provider body = Callbacks::body();
   const auto id = ::nghttp2_submit_request(session_.get(), nullptr, pairs.data(), pairs.size(),
                                            is_last ? nullptr : &body, nullptr);
@@ -366,7 +323,7 @@ std::optional<std::int32_t> Http2Session::open_stream(const std::vector<Field>& 
 void Http2Session::send_interim(std::int32_t id, const std::vector<Field>& fields) {
   const Http2Stream* stream = find(id);
   if (stream == nullptr || stream->closed) return;
-  const auto pairs = borrow(fields, {});
+  const auto pairs = borrow_fields(fields, {});
   const auto result = ::nghttp2_submit_headers(session_.get(), NGHTTP2_FLAG_NONE, id, nullptr,
                                                pairs.data(), pairs.size(), nullptr);
   if (result != 0) fail(::nghttp2_strerror(result));
@@ -375,7 +332,7 @@ void Http2Session::send_interim(std::int32_t id, const std::vector<Field>& field
 void Http2Session::send_head(std::int32_t id, const std::vector<Field>& fields, bool is_last) {
   const Http2Stream* stream = find(id);
   if (stream == nullptr || stream->closed) return;
-  const auto pairs = borrow(fields, {});
+  const auto pairs = borrow_fields(fields, {});
   const nghttp2_data_provider body = Callbacks::body();
   const int result = ::nghttp2_submit_response(session_.get(), id, pairs.data(), pairs.size(),
                                                is_last ? nullptr : &body);
