@@ -128,11 +128,7 @@ Egress::Egress(const Settings& settings, const proxy::PemPair& authority,
       outbound_(borrow_sockets(network_, broker)),
       proxy_(
           plan(settings, network_, authority_, outbound_),
-          [this](const proxy::Decision& decision) {
-            spdlog::info("{}", describe(decision));
-            log_.record(decision);
-          },
-          executor, pool) {
+          [this](const proxy::Decision& decision) { record(decision); }, executor, pool) {
   for (const auto& remark : find_authority_remarks(*authority_)) spdlog::warn("{}", remark);
   if (outbound_) warn_of_name_servers(resolver_file_of(network_.name));
 }
@@ -155,6 +151,22 @@ bool Egress::update(const std::string& session, const sessions::EgressPolicy& po
 }
 
 void Egress::close(const std::string& session) { proxy_.remove(session); }
+
+void Egress::record(const proxy::Decision& decision) {
+  // What is allowed in masses hides nothing that is denied.
+  LineBudget& budget = decision.allowed ? allowed_lines_ : denied_lines_;
+  const auto verdict = budget.spend(decision.session, std::chrono::steady_clock::now());
+  const std::string_view kind = decision.allowed ? "allowed" : "denied";
+  if (verdict.is_first_left_out)
+    spdlog::warn(
+        "session={} event=egress_lines_left_out decision={} reason=\"more than {} a second\"",
+        decision.session, kind, LineBudget::lines_per_second);
+  if (verdict.left_out > 0)
+    spdlog::warn("session={} event=egress_lines_were_left_out decision={} count={}",
+                 decision.session, kind, verdict.left_out);
+  if (verdict.is_written) spdlog::info("{}", describe(decision));
+  log_.record(decision);
+}
 
 bool Egress::serves(const std::string& session) const { return proxy_.serves(session); }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/egress_log.hpp"
+#include "cli/line_budget.hpp"
 #include "cli/settings.hpp"
 #include "cli/upstream_network.hpp"
 #include "netns/link_plan.hpp"
@@ -51,6 +52,8 @@ public:
   EgressLog& log() noexcept { return log_; }
 
 private:
+  void record(const proxy::Decision& decision);
+
   const Settings& settings_;
   netns::Subnet subnet_;
   std::string public_roots_;
@@ -59,6 +62,8 @@ private:
   std::string seen_;  // what the CA's files looked like when they were read
   boost::asio::steady_timer timer_;
   EgressLog log_;
+  LineBudget allowed_lines_;
+  LineBudget denied_lines_;
   UpstreamNetwork network_;
   std::shared_ptr<proxy::OutboundSockets> outbound_;  // shared with the proxy; null: its own
   proxy::EgressProxy proxy_;
