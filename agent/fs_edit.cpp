@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -94,16 +95,40 @@ std::optional<int> replace_by_rename(const FsRoot& root, const std::string& path
   return error == 0 ? std::nullopt : std::optional(error);
 }
 
+// The bytes of `content` from `begin` to `end` are all that must be written over `old`.
+struct Change {
+  std::size_t begin;
+  std::size_t end;
+};
+
+Change find_change(std::string_view old, std::string_view content) {
+  const auto begin =
+      static_cast<std::size_t>(std::ranges::mismatch(old, content).in2 - content.begin());
+  std::size_t end = content.size();
+  if (old.size() == content.size()) {
+    while (end > begin && old[end - 1] == content[end - 1]) --end;
+  }
+  return {begin, end};
+}
+
 // For files that can't be replaced whole. The room is taken first, so that a full disk spoils
-// nothing.
-int replace_in_place(const os::UniqueFd& fd, std::string_view content) {
-  if (!content.empty() &&
-      ::fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(content.size())) != 0 &&
+// nothing. Who reads meanwhile may see a part of both texts: the less is written, and the fewer
+// calls there are, the shorter that lasts.
+int replace_in_place(const os::UniqueFd& fd, std::string_view old, std::string_view content) {
+  const Change change = find_change(old, content);
+  const auto begin = static_cast<off_t>(change.begin);
+  const auto size = static_cast<off_t>(change.end - change.begin);
+  if (size > 0 && ::fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, begin, size) != 0 &&
       errno != EOPNOTSUPP) {
     return errno;
   }
-  if (::lseek(fd.get(), 0, SEEK_SET) != 0) return errno;
-  if (const int error = write_all(fd, content); error != 0) return error;
+  for (std::size_t at = change.begin; at < change.end;) {  // one call as a rule
+    const ssize_t count = os::retry_eintr([&] {
+      return ::pwrite64(fd.get(), content.data() + at, change.end - at, static_cast<off_t>(at));
+    });
+    if (count < 0) return errno;
+    at += static_cast<std::size_t>(count);
+  }
   return ::ftruncate(fd.get(), static_cast<off_t>(content.size())) == 0 ? 0 : errno;
 }
 
@@ -139,7 +164,7 @@ EditReply fs_edit(const FsRoot& root, const EditRequest& request) {
     return failed(write_error("write", path, *refused));
   }
   if (refused) {
-    const int error = replace_in_place(file->fd, result->text);
+    const int error = replace_in_place(file->fd, *text, result->text);
     if (error != 0) return failed(write_error("write", path, error));
   }
   return {result->occurrences, {}};

@@ -109,8 +109,9 @@ SearchResult FileSearcher::search(const os::UniqueFd& fd, std::size_t max_matche
       search_lines(text, max_matches, result);
       return result;
     }
-    const std::size_t line_end = text.rfind('\n');
-    if (line_end == std::string_view::npos || line_end < kept) {
+    // The kept part holds none: only what is fresh is looked at, however long the line is.
+    const std::size_t fresh_end = text.substr(kept).rfind('\n');
+    if (fresh_end == std::string_view::npos) {
       kept += fresh;
       if (kept > max_line_bytes) {
         result.end = SearchEnd::too_long;
@@ -118,6 +119,7 @@ SearchResult FileSearcher::search(const os::UniqueFd& fd, std::size_t max_matche
       }
       continue;
     }
+    const std::size_t line_end = kept + fresh_end;
     if (!search_lines(text.substr(0, line_end), max_matches, result)) return result;
     lines_before_ += count_lines(text.substr(0, line_end + 1));
     kept = text.size() - line_end - 1;

@@ -35,6 +35,7 @@ struct SearchResult {
   std::vector<LineMatch> matches;
   std::size_t text_bytes = 0;  // of all matches
   bool more = false;           // max_matches or max_search_text_bytes was met
+  bool incomplete = false;     // a file of a tree that could not be searched to its end
   SearchEnd end = SearchEnd::done;
   int errno_value = 0;
 };

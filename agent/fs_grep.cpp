@@ -111,17 +111,31 @@ private:
 
   void search(std::size_t index, FileSearcher& searcher) {
     SearchResult& result = results_[index];
-    const std::string path = files_[index].path();
-    const OrErrno<os::UniqueFd> fd = open_quick(base_, path, O_RDONLY | O_NOFOLLOW);
-    if (!fd) {
-      result.end = SearchEnd::failed;
-      result.errno_value = fd.error();
-    } else {
-      result = searcher.search(*fd, wanted_matches, deadline_);
+    result = search_file(files_[index].path(), searcher);
+    if (result.end == SearchEnd::too_long) {
+      // One such file, of data most likely, does not hide what the others hold.
+      result.end = SearchEnd::done;
+      result.incomplete = true;
+    } else if (result.end == SearchEnd::failed && is_passed_over(result.errno_value)) {
+      const bool too_deep = result.errno_value == ENAMETOOLONG;
+      result = {};
+      result.incomplete = too_deep;
     }
-    if (result.end == SearchEnd::failed && is_passed_over(result.errno_value)) result = {};
     found_ += result.matches.size();
     if (result.end != SearchEnd::done) stop_ = true;
+  }
+
+  SearchResult search_file(const std::string& path, FileSearcher& searcher) const {
+    SearchResult result;
+    if (Clock::now() > deadline_) {
+      result.end = SearchEnd::too_late;
+      return result;
+    }
+    const OrErrno<os::UniqueFd> fd = open_quick(base_, path, O_RDONLY | O_NOFOLLOW);
+    if (fd) return searcher.search(*fd, wanted_matches, deadline_);
+    result.end = SearchEnd::failed;
+    result.errno_value = fd.error();
+    return result;
   }
 
   const os::UniqueFd& base_;
@@ -147,12 +161,14 @@ public:
       }
       reply_.matches.push_back({path, match.line, match.text});
     }
-    if (result.more) reply_.truncated = true;
+    if (result.more || result.incomplete) reply_.truncated = true;
     if (result.more || result.end == SearchEnd::done) return !result.more;
     // Only now, after all that comes before it: whoever asks again gets the same answer.
     reply_ = failed(search_error(path, result));
     return false;
   }
+
+  void note_incomplete() { reply_.truncated = true; }
 
   GrepReply take() { return std::move(reply_); }
 
@@ -188,9 +204,11 @@ GrepReply grep_tree(const os::UniqueFd& base, const GrepRequest& request,
   const std::vector<SearchResult>& results = search.run();
   const std::string prefix = listing_prefix(request.path);
   Collector collector;
+  if (std::ranges::any_of(directories, &WalkedDirectory::too_deep)) collector.note_incomplete();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (results[i].matches.empty() && results[i].end == SearchEnd::done) continue;
-    if (!collector.add(prefix + files[i].path(), results[i])) break;
+    const SearchResult& result = results[i];
+    if (result.matches.empty() && result.end == SearchEnd::done && !result.incomplete) continue;
+    if (!collector.add(prefix + files[i].path(), result)) break;
   }
   return collector.take();
 }

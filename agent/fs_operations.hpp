@@ -23,7 +23,8 @@ LsReply fs_ls(const FsRoot& root, const LsRequest& request);
 ReadReply fs_read(const FsRoot& root, const ReadRequest& request);
 
 // The first max_grep_matches matches, the same for the same tree: folder by folder, then file by
-// file, in byte order.
+// file, in byte order. Of a tree, a file is searched up to a line above max_line_bytes, and what
+// lies too deep for a path is passed over: `truncated` says so.
 GrepReply fs_grep(const FsRoot& root, const GrepRequest& request, const PruneList& prune);
 
 GlobReply fs_glob(const FsRoot& root, const GlobRequest& request, const PruneList& prune);
@@ -34,10 +35,11 @@ WriteReply fs_write(const FsRoot& root, const WriteRequest& request);
 
 // Replaces text in a file. Readers see the old or the new file (rename(2)), which keeps its mode
 // and owner. Where that cannot be (more than one hard link, another owner, a directory that the
-// user can't write) it is written in place.
+// user can't write) the part that changes is written in place, by one call.
 EditReply fs_edit(const FsRoot& root, const EditRequest& request);
 
-// Removes anything but a directory, or a link to one.
+// Removes anything but a directory, or a link to one. What lies behind a directory that can't be
+// entered is permission_denied, as nothing tells whether it is there.
 DeleteReply fs_delete(const FsRoot& root, const DeleteRequest& request);
 
 // Limits of edit, in bytes of the file before and after.

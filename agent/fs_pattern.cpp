@@ -82,6 +82,7 @@ private:
   // ---- atoms
 
   void begin_atom() {
+    if (repetitions_ > 0) end_run();
     atom_start_ = out_.pcre.size();
     repeatable_ = true;
     repetitions_ = 0;
@@ -291,10 +292,11 @@ private:
     out_.pcre += '}';
     rest_.remove_prefix(1);
     plain_ = false;
-    if (levels_.empty()) {
-      // The last character is part of every match only where it must come at least once.
-      if (bound.low == 0) run_.resize(run_.size() - std::min(last_character_, run_.size()));
-      end_run();
+    // The last character is part of every match only where it must come at least once. The run ends
+    // with the next atom, as one more repetition ("a+?") may still make it optional.
+    if (levels_.empty() && bound.low == 0) {
+      run_.resize(run_.size() - last_character_);
+      last_character_ = 0;
     }
     return true;
   }

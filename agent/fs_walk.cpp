@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -82,6 +83,7 @@ OrErrno<os::UniqueFd> open_below(const os::UniqueFd& base, const std::string& pa
 void read_directory(const os::UniqueFd& base, WalkedDirectory& directory, Queue& queue,
                     const Descend& descend) {
   const OrErrno<os::UniqueFd> fd = open_below(base, directory.path);
+  directory.too_deep = !fd && fd.error() == ENAMETOOLONG;
   if (!fd) return;
   OrErrno<std::vector<DirectoryEntry>> entries = list_directory(*fd);
   if (!entries) return;

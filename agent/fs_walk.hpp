@@ -10,7 +10,8 @@
 #include "os/unique_fd.hpp"
 
 // Walks a directory tree with one thread per core. Links are not followed, also not where a
-// directory is swapped for one meanwhile. Directories that can't be read are passed over.
+// directory is swapped for one meanwhile. Directories that can't be read are passed over, and so
+// are those whose path below the base is longer than the kernel takes (PATH_MAX, 4,096 bytes).
 namespace daiv::agent {
 
 // A directory that was read. `state` is the visitor's own.
@@ -18,6 +19,7 @@ struct WalkedDirectory {
   std::string path;  // below the base, with a slash at its end; empty for the base
   std::vector<DirectoryEntry> entries;
   std::vector<std::uint32_t> state;
+  bool too_deep = false;  // passed over for the length of its path
 };
 
 // Asked, from several threads at once, for each entry that is a directory; returns whether it is

@@ -156,16 +156,49 @@ TEST_F(Read, AHugeSparseFileTakesNoTime) {
   EXPECT_EQ(reply.total_lines, 2U);
 }
 
+// Appends lines of 16 bytes until it is destroyed, or some 100 MiB.
+class Appender {
+public:
+  explicit Appender(const std::string& path)
+      : thread_([this, path](const std::stop_token& stop) {
+          const os::UniqueFd fd = os::open_file(path, O_WRONLY | O_APPEND);
+          std::string piece;
+          for (int i = 0; i < 256; ++i) piece += "123456789012345\n";
+          for (int i = 0; i < 25'000 && !stop.stop_requested(); ++i) {
+            os::write_full(fd, piece);
+            started_ = true;
+          }
+        }) {
+    while (!started_) std::this_thread::yield();
+  }
+
+private:
+  std::atomic<bool> started_ = false;
+  std::jthread thread_;
+};
+
 TEST_F(Read, AFileThatGrowsEndsWhereItDidAtTheStart) {
-  make_file(repo("log"), std::string(1U << 20, 'x') + "\n");
-  std::atomic<bool> stop = false;
-  std::jthread writer([&] {
-    const os::UniqueFd fd = os::open_file(host(repo("log")), O_WRONLY | O_APPEND);
-    const std::string piece(1U << 16, 'y');
-    for (int i = 0; i < 2000 && !stop; ++i) os::write_full(fd, piece);
-  });
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(fs_read(root(), {repo("log"), 0, 1}).error, std::nullopt);
-  stop = true;
+  const auto lines_now = [&] {
+    return static_cast<std::uint64_t>(status(repo("log")).st_size) / 16;
+  };
+  std::string text;
+  for (int i = 0; i < 1 << 17; ++i) text += "123456789012345\n";
+  bool has_ended_early = false;
+  // A reader that follows the growing end meets it where the file has grown to, in every round.
+  for (int round = 0; round < 50 && !has_ended_early; ++round) {
+    make_file(repo("log"), text);
+    const Appender appender(host(repo("log")));
+    const std::uint64_t before = lines_now();
+    const ReadReply reply = fs_read(root(), {repo("log"), 0, 1});
+    const std::uint64_t after = lines_now();
+    ASSERT_EQ(reply.error, std::nullopt);
+    EXPECT_EQ(reply.content, "123456789012345");
+    ASSERT_GE(reply.total_lines.value_or(0), before);
+    ASSERT_LE(reply.total_lines.value_or(0), after);
+    const std::uint64_t grown = after - before;
+    has_ended_early = grown > 1000 && *reply.total_lines - before < grown / 4;
+  }
+  EXPECT_TRUE(has_ended_early);
 }
 
 // ---- write
@@ -265,6 +298,27 @@ TEST_F(Edit, KeepsLinks) {
   EXPECT_EQ(status(repo("hard")).st_ino, status(repo("d/f")).st_ino);
 }
 
+TEST_F(Edit, InPlaceWritesOnlyWhatChanges) {
+  const off_t begin = 1 << 20;
+  make_file(repo("f"), "");
+  os::check(::truncate(host(repo("f")).c_str(), begin), "truncate", "f");
+  os::write_full(os::open_file(host(repo("f")), O_WRONLY | O_APPEND), "one two");
+  os::check(::link(host(repo("f")).c_str(), host(repo("hard")).c_str()), "link", "hard");
+  const std::vector<std::pair<std::string, std::string>> edits = {
+      {"one", "ONE"}, {"two", "three"}, {"ONE three", "1"}, {"1", "1"}, {"1", ""}};
+  for (const auto& [old_text, new_text] : edits) {
+    EXPECT_EQ(fs_edit(root(), {repo("f"), old_text, new_text, Replace::only_one}).error,
+              std::nullopt);
+    std::string expected(static_cast<std::size_t>(begin), '\0');
+    EXPECT_TRUE(content(repo("hard")) == expected.append(new_text == "ONE"     ? "ONE two"
+                                                         : new_text == "three" ? "ONE three"
+                                                                               : new_text))
+        << new_text;
+    // The hole before it was not written.
+    EXPECT_LT(status(repo("f")).st_blocks * 512, begin / 2);
+  }
+}
+
 TEST_F(Edit, WritesInPlaceWhereTheFolderIsClosed) {
   make_directory(repo("ro"));
   make_file(repo("ro/f"), "a long text");
@@ -344,6 +398,24 @@ TEST_F(Delete, NeedsTheRightsOfTheFolder) {
   EXPECT_TRUE(exists(repo("ro/f")));
 }
 
+TEST_F(Delete, DoesNotSayThatAFileIsAbsentWhereItCannotLook) {
+  make_directory(repo("d"));
+  make_file(repo("d/f"), "x");
+  make_directory(repo("d/sub"));
+  os::check(::chmod(host(repo("d")).c_str(), 0600), "chmod", "d");
+  const std::string file = repo("d/f");
+  for (const char* name : {"d/f", "d/none", "d/sub/none"}) {
+    EXPECT_EQ(fs_delete(root(), {repo(name)}).error,
+              (FsError{FsErrorCode::permission_denied, "Permission denied: " + repo(name)}));
+  }
+  EXPECT_EQ(code_of(fs_read(root(), {file, 0, 1}).error), FsErrorCode::permission_denied);
+  EXPECT_EQ(code_of(fs_edit(root(), {file, "x", "y", Replace::all}).error),
+            FsErrorCode::permission_denied);
+  EXPECT_EQ(code_of(fs_write(root(), {file, "x", 0644}).error), FsErrorCode::permission_denied);
+  os::check(::chmod(host(repo("d")).c_str(), 0700), "chmod", "d");
+  EXPECT_EQ(content(file), "x");
+}
+
 // ---- what must never hang
 
 TEST_F(Hostile, WhatIsNoFileIsNoneAtOnce) {
@@ -368,33 +440,59 @@ TEST_F(Hostile, WhatIsNoFileIsNoneAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
-TEST_F(Hostile, ADirectoryThatIsSwappedForALinkGivesACodeNotAHang) {
+// Swaps the directory `d` for a link to `target` and back until it is destroyed.
+class Swapper {
+public:
+  Swapper(const std::string& d, const std::string& away, const std::string& target)
+      : thread_([=, this](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            ::rename(d.c_str(), away.c_str());
+            if (::symlink(target.c_str(), d.c_str()) != 0) continue;
+            ++swaps_;
+            ::unlink(d.c_str());
+            ::rename(away.c_str(), d.c_str());
+          }
+        }) {
+    while (swaps_ == 0) std::this_thread::yield();
+  }
+
+private:
+  std::atomic<int> swaps_ = 0;
+  std::jthread thread_;
+};
+
+TEST_F(Hostile, ADirectoryThatIsSwappedForALinkIsNoWayToWhatTheUserMayNotReach) {
   make_directory(repo("d"));
   make_file(repo("d/f"), "needle\n");
-  make_directory(repo("other"));
-  make_file(repo("other/g"), "needle\n");
-  std::atomic<bool> stop = false;
-  std::jthread swapper([&] {
-    const std::string d = host(repo("d"));
-    const std::string away = host(repo("away"));
-    while (!stop) {
-      ::rename(d.c_str(), away.c_str());
-      if (::symlink("other", d.c_str()) != 0) continue;
-      ::unlink(d.c_str());
-      ::rename(away.c_str(), d.c_str());
+  make_directory("/outside");
+  make_file("/outside/f", "secret needle\n", 0);
+  make_file("/outside/only-there", "needle\n");
+  os::check(::chmod(host("/outside").c_str(), 0555), "chmod", "outside");
+  {
+    const Swapper swapper(host(repo("d")), host(repo("away")), host("/outside"));
+    for (int i = 0; i < 150; ++i) {
+      const GrepReply found = fs_grep(root(), {"/workspace/repo", "needle", std::nullopt, {}}, {});
+      for (const GrepMatch& match : found.matches) {
+        EXPECT_EQ(match.text, "needle");
+        EXPECT_NE(match.path, repo("d/only-there"));  // a link is not walked through
+      }
+      for (const FsEntry& entry : fs_glob(root(), {"/workspace/repo", "**", {}}, {}).matches)
+        EXPECT_NE(entry.path, repo("d/only-there"));
+      const ReadReply reply = fs_read(root(), {repo("d/f"), 0, 1});
+      EXPECT_TRUE(reply.error || reply.content == "needle") << reply.content;
+      const EditReply edited = fs_edit(root(), {repo("d/f"), "needle", "needle", Replace::all});
+      EXPECT_TRUE(edited.error || edited.occurrences == 1U);
+      const std::string fresh = repo("d/new" + std::to_string(i));
+      fs_write(root(), {fresh, "x", 0644});
+      fs_delete(root(), {fresh});
+      fs_delete(root(), {repo("d/only-there")});
     }
-  });
-  for (int i = 0; i < 300; ++i) {
-    for (const GrepMatch& match :
-         fs_grep(root(), {"/workspace/repo", "needle", std::nullopt, {}}, {}).matches) {
-      EXPECT_NE(match.path, repo("d/g"));  // a link is not walked through
-    }
-    fs_glob(root(), {"/workspace/repo", "**", {}}, {});
-    fs_read(root(), {repo("d/f"), 0, 1});
-    fs_edit(root(), {repo("d/f"), "needle", "needle", Replace::all});
-    fs_write(root(), {repo("d/new" + std::to_string(i)), "x", 0644});
   }
-  stop = true;
+  const auto outside = fs_ls(root(), {"/outside"}).entries;
+  EXPECT_EQ(outside, (std::vector<FsEntry>{{"/outside/f", false}, {"/outside/only-there", false}}));
+  EXPECT_EQ(content("/outside/only-there"), "needle\n");
+  os::check(::chmod(host("/outside/f").c_str(), 0400), "chmod", "f");
+  EXPECT_EQ(content("/outside/f"), "secret needle\n");
 }
 
 }  // namespace

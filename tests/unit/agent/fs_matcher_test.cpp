@@ -1,9 +1,14 @@
 #include "agent/fs_matcher.hpp"
 
 #include <gtest/gtest.h>
+#include <stdio.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -82,7 +87,6 @@ TEST(LineMatcher, TakesExtendedExpressionsWithTheAdditionsOfGnu) {
       {")", "a)", true},
       {"a|", "zzz", true},
       {"()", "zzz", true},
-      {"a+?b", "aab", true},
       {"^a**$", "", true},
       {"x*+y", "xxy", true},
       {"a\\|b", "a|b", true},
@@ -94,6 +98,101 @@ TEST(LineMatcher, TakesExtendedExpressionsWithTheAdditionsOfGnu) {
   for (const Row& row : rows) {
     EXPECT_EQ(matches(row.pattern, row.line), row.matches) << row.pattern << " on " << row.line;
   }
+}
+
+TEST(LineMatcher, ARepetitionOfARepetitionIsNeitherLazyNorPossessive) {
+  const std::vector<Row> rows = {
+      {"https+?://", "http://", true},
+      {"https+?://", "httpss://", true},
+      {"a+?b", "aab", true},
+      {"a+?b", "b", true},
+      {"^a+?b", "aab", true},
+      {"c+?a", "a", true},
+      {"ab{3}?c", "ac", true},
+      {"^ab{3}?c", "abbbc", true},
+      {"^ab{3}?c", "abc", false},
+      {"x+*y", "y", true},
+      {"x{2}{0}y", "y", true},
+      {"^x{2}{0}y", "xxy", false},
+      {"x+{0,1}y", "y", true},
+      {"\xC3\xA9+?c", "c", true},
+      {"ab+?", "a", true},
+      {"ab+?c+?d", "ad", true},
+      {"^a++a$", "aaa", true},
+      {"^a*+a$", "aaa", true},
+      {"^a?+a$", "a", true},
+      {"^(ab)++ab$", "abab", true},
+      {"^a??$", "a", true},
+      {"x+y", "y", false},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(matches(row.pattern, row.line), row.matches) << row.pattern << " on " << row.line;
+  }
+}
+
+// Every pair of repetitions of some atoms, in some surroundings.
+std::vector<std::string> stacked_repetitions() {
+  const std::array<std::string, 6> operators = {"*", "+", "?", "{2}", "{0}", "{0,1}"};
+  const std::vector<std::pair<std::string, std::string>> surroundings = {
+      {"", "c"}, {"c", "c"}, {"^", "$"}, {"^c", "c$"}};
+  std::vector<std::string> patterns;
+  for (const std::string atom : {"\xC3\xA9", "(ab)"}) {
+    for (const auto& [before, after] : surroundings) {
+      for (const std::string& inner : operators) {
+        for (const std::string& outer : operators)
+          patterns.push_back(before + atom + inner + outer + after);
+      }
+    }
+  }
+  return patterns;
+}
+
+std::string lines_for_repetitions() {
+  std::string lines;
+  for (const std::string text : {"\xC3\xA9", "ab"}) {
+    std::string row;
+    for (int times = 0; times < 5; ++times, row += text) {
+      for (const char* before : {"", "c", "x"}) {
+        for (const char* after : {"", "c"}) lines += before + row + after + '\n';
+      }
+    }
+  }
+  lines.pop_back();
+  return lines;
+}
+
+// What GNU grep -E finds for each of the patterns: the numbers of the lines (from 0).
+std::vector<std::vector<int>> lines_of_grep(const std::vector<std::string>& patterns,
+                                            const std::string& lines) {
+  std::string directory = "/tmp/daiv-grep-XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr) return {};
+  std::ofstream(directory + "/lines") << lines << '\n';
+  std::ofstream list(directory + "/patterns");
+  for (const std::string& pattern : patterns) list << pattern << '\n';
+  list.close();
+  const std::string command = "cd " + directory +
+                              " && export LC_ALL=C.UTF-8 && while IFS= read -r pattern; do "
+                              "echo pattern; grep -nE -e \"$pattern\" lines; done <patterns";
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
+  std::vector<std::vector<int>> found;
+  std::array<char, 4096> row{};
+  while (output && ::fgets(row.data(), row.size(), output.get()) != nullptr) {
+    if (std::string_view(row.data()) == "pattern\n")
+      found.emplace_back();
+    else
+      found.back().push_back(std::atoi(row.data()) - 1);  // "12:text"
+  }
+  std::filesystem::remove_all(directory);
+  return found;
+}
+
+TEST(LineMatcher, FindsForStackedRepetitionsWhatGrepDoes) {
+  const std::vector<std::string> patterns = stacked_repetitions();
+  const std::string lines = lines_for_repetitions();
+  const std::vector<std::vector<int>> expected = lines_of_grep(patterns, lines);
+  ASSERT_EQ(expected.size(), patterns.size());
+  for (std::size_t i = 0; i < patterns.size(); ++i)
+    EXPECT_EQ(matching_lines(patterns[i], lines), expected[i]) << patterns[i];
 }
 
 TEST(LineMatcher, TakesWhatEveryoneExpects) {

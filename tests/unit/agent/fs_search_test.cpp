@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +9,7 @@
 #include "agent/fs_operations.hpp"
 #include "fs_fixture.hpp"
 #include "os/error.hpp"
+#include "os/io.hpp"
 
 namespace daiv::agent {
 namespace {
@@ -174,6 +177,59 @@ TEST_F(Grep, FindsLongLinesAndCutsNamesNowhere) {
   EXPECT_EQ(reply.matches[0].path, repo("a:1:b\nc"));
   EXPECT_EQ(reply.matches[0].text.size(), 256U << 10);
   EXPECT_EQ(reply.matches[1], (GrepMatch{repo("a:1:b\nc"), 2, "a\fb\xC2\x85needle"}));
+}
+
+TEST_F(Grep, AFileWithAHugeLineHidesNoOther) {
+  const std::string huge = "needle 1\n" + std::string(17U << 20, 'x') + "\nneedle 3\n";
+  make_file(repo("a"), "needle\n");
+  make_file(repo("b.bundle"), huge);
+  make_file(repo("c"), "needle\n");
+  const std::vector<GrepMatch> expected = {
+      {repo("a"), 1, "needle"}, {repo("b.bundle"), 1, "needle 1"}, {repo("c"), 1, "needle"}};
+  const GrepReply reply = grep("needle");
+  EXPECT_EQ(reply.error, std::nullopt);
+  EXPECT_EQ(reply.matches, expected);
+  EXPECT_TRUE(reply.truncated);
+  EXPECT_FALSE(grep("needle", "[ac]").truncated);
+  const auto alone = fs_grep(root(), {repo("b.bundle"), "needle", std::nullopt, {}}, pruned);
+  EXPECT_EQ(alone.error ? alone.error->code : FsErrorCode{0}, FsErrorCode::exec_failed);
+}
+
+// Directories whose path is longer than the kernel takes, which nothing but their own descriptors
+// reaches.
+class DeepTree {
+public:
+  explicit DeepTree(const std::string& base) {
+    directories_.push_back(os::open_file(base, O_RDONLY | O_DIRECTORY));
+    for (int depth = 0; depth < 30; ++depth) {
+      const os::UniqueFd& last = directories_.back();
+      os::check(::mkdirat(last.get(), name_.c_str(), 0755), "mkdirat", name_);
+      directories_.push_back(os::open_at(last, name_, O_RDONLY | O_DIRECTORY));
+    }
+  }
+  DeepTree(const DeepTree&) = delete;
+  DeepTree& operator=(const DeepTree&) = delete;
+  ~DeepTree() {
+    for (directories_.pop_back(); !directories_.empty(); directories_.pop_back())
+      ::unlinkat(directories_.back().get(), name_.c_str(), AT_REMOVEDIR);
+  }
+
+private:
+  std::string name_ = std::string(200, 'd');
+  std::vector<os::UniqueFd> directories_;
+};
+
+TEST_F(Grep, SaysThatATreeIsTooDeep) {
+  make_file(repo("f"), "needle\n");
+  EXPECT_FALSE(grep("needle").truncated);
+  const DeepTree deep(host("/workspace/repo"));
+  const GrepReply reply = grep("needle");
+  EXPECT_EQ(reply.error, std::nullopt);
+  EXPECT_EQ(reply.matches.size(), 1U);
+  EXPECT_TRUE(reply.truncated);
+  const GlobReply names = fs_glob(root(), {"/workspace/repo", "**", {}}, {});
+  EXPECT_EQ(names.error, std::nullopt);
+  EXPECT_GT(names.matches.size(), 20U);
 }
 
 TEST_F(Grep, AnUnreadableFileFailsTheSearchAnUnreadableFolderDoesNot) {
