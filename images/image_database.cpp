@@ -76,23 +76,10 @@ LayerRecord read_layer(const Statement& row) {
           static_cast<std::uint64_t>(row.number(3)), row.number(4) != 0};
 }
 
-std::int64_t read_version(SqliteConnection& connection) {
-  auto version = connection.prepare("PRAGMA user_version");
-  const std::int64_t found = version.step() ? version.number(0) : 0;
-  version.reset();
-  return found;
-}
-
 SqliteConnection open_with_schema(const std::string& path) {
   SqliteConnection connection(path);
   Transaction transaction(connection);
-  const std::int64_t version = read_version(connection);
-  if (version > schema_version)
-    throw os::Error(EPROTO, "open",
-                    path + ", written by a newer version of daiv-sandbox: schema " +
-                        std::to_string(version) + " where this one knows " +
-                        std::to_string(schema_version));
-  if (version == 1) connection.run(migration_to_2);
+  if (connection.schema_version(schema_version) == 1) connection.run(migration_to_2);
   connection.run(schema);
   transaction.commit();
   return connection;

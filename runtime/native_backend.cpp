@@ -10,8 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "netns/link.hpp"
@@ -75,8 +78,11 @@ void take_session_uid(const CreateSandbox& request, ProcessBound bound) {
 }
 
 Failed failed(std::string message) {
-  const bool full = message.find("(ENOSPC)") != std::string::npos ||
-                    message.find("(EDQUOT)") != std::string::npos;
+  // Where there is no room for its work directory overlayfs becomes read-only
+  // (fs/overlayfs/super.c).
+  constexpr std::array<std::string_view, 3> no_room{"(ENOSPC)", "(EDQUOT)", "(EROFS)"};
+  const bool full = std::ranges::any_of(
+      no_room, [&](std::string_view name) { return message.find(name) != std::string::npos; });
   if (full) return {Failure::no_space, std::move(message)};
   const bool is_images = message.find(wire::image_refuses_ca) != std::string::npos;
   return {is_images ? Failure::invalid : Failure::internal, std::move(message)};

@@ -9,8 +9,8 @@
 namespace daiv::sessions {
 
 // The sessions on disk (SQLite, write-ahead log). Thread-safe; every call may block, so it is made
-// on a pool. A crash of the daemon loses nothing; a power cut loses at most the last moments, never
-// the file. Throws DatabaseError.
+// on a pool. What a call has done a power cut does not undo, as with the files of the session that
+// it speaks of. Throws os::Error: ENOSPC where the disk is full and nothing of it could be kept.
 class SessionDatabase {
 public:
   // Opens or creates `path`. A file of a newer version of this program is refused.
@@ -29,15 +29,6 @@ public:
 private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-class DatabaseError : public std::exception {
-public:
-  explicit DatabaseError(std::string text) : text_(std::move(text)) {}
-  [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
-
-private:
-  std::string text_;
 };
 
 }  // namespace daiv::sessions

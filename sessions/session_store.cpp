@@ -273,17 +273,31 @@ asio::awaitable<void> SessionStore::stop_sandbox(std::shared_ptr<Session> sessio
   session->record.stopped = record.stopped;
 }
 
+// Where the record can't be removed the session is what it was, and the client may ask again.
+asio::awaitable<void> SessionStore::forget(std::shared_ptr<Session> session) {
+  const Phase before = std::exchange(session->phase, Phase::ending);
+  session->presence = Session::Presence::removed;
+  sessions_.erase(session->record.id);
+  std::exception_ptr failure;
+  try {
+    auto work = [this, id = session->record.id] { database_.remove(id); };
+    co_await on_pool(pool_, std::move(work));
+  } catch (...) {  // rethrown below
+    failure = std::current_exception();
+  }
+  if (!failure) co_return;
+  session->phase = before;
+  session->presence = Session::Presence::here;
+  sessions_.emplace(session->record.id, session);
+  std::rethrow_exception(failure);
+}
+
 // The record goes first: what a crash leaves on the host then belongs to nobody and is removed at
 // the next start.
 asio::awaitable<void> SessionStore::remove_sandbox(std::shared_ptr<Session> session) {
   if (session->presence == Session::Presence::removed) co_return;
-  session->phase = Phase::ending;
-  session->presence = Session::Presence::removed;
-  sessions_.erase(session->record.id);
-  close_gate(*session);
   in_transit_.insert(session->record.id);  // busy on the host: tidy() keeps off
   auto work = [this, id = session->record.id, egress = session->record.egress_port != 0] {
-    database_.remove(id);
     os::crash_point("front.remove.forgotten");
     if (egress) egress_files_.remove(id);
     remove_for_good(host_, id);
@@ -291,6 +305,8 @@ asio::awaitable<void> SessionStore::remove_sandbox(std::shared_ptr<Session> sess
   };
   std::exception_ptr failure;
   try {
+    co_await forget(session);
+    close_gate(*session);
     co_await on_pool(pool_, std::move(work));
   } catch (...) {  // rethrown below
     failure = std::current_exception();

@@ -68,7 +68,7 @@ struct StoreSettings {
 // The sessions: in memory, on disk and on the host, and the changes between their states. Used on
 // the io thread, apart from layers_in_use(). Changes of one session are made by whoever holds its
 // lock; they are never left half made, so a cancellation does not interrupt them. Failures are
-// SessionError (the client's mistake, or worth a retry), HostError, DatabaseError.
+// SessionError (the client's mistake, or worth a retry), HostError, os::Error.
 class SessionStore {
 public:
   SessionStore(StoreSettings settings, SandboxHost& host, boost::asio::any_io_executor executor,
@@ -119,6 +119,7 @@ private:
   std::uint32_t take_range();
   boost::asio::awaitable<void> start_sandbox(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> stop_sandbox(std::shared_ptr<Session> session);
+  boost::asio::awaitable<void> forget(std::shared_ptr<Session> session);
   boost::asio::awaitable<void> remove_sandbox(std::shared_ptr<Session> session);
   void became_running(const std::shared_ptr<Session>& session, Sandbox sandbox);
   void open_gate(const Session& session, std::vector<os::UniqueFd> sockets);

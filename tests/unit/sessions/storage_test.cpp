@@ -1,10 +1,15 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <regex>
 #include <set>
 
+#include "os/error.hpp"
+#include "os/io.hpp"
 #include "sessions/output_spool.hpp"
 #include "sessions/session_database.hpp"
 
@@ -78,18 +83,88 @@ TEST_F(StorageTest, TwoSessionsCannotHaveOneUidRange) {
   SessionRecord record = sample();
   sessions.save(record);
   record.id = make_session_id();
-  EXPECT_THROW(sessions.save(record), DatabaseError);
+  EXPECT_THROW(sessions.save(record), os::Error);
+}
+
+void run_sql(const std::string& path, const char* sql) {
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &raw), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(raw, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(raw);
+  sqlite3_close(raw);
+}
+
+TEST_F(StorageTest, OpensWhatAnEndInTheMiddleOfItsMakingLeft) {
+  // A table without its version, and a column without its version.
+  run_sql(database(), "CREATE TABLE session (id TEXT PRIMARY KEY) WITHOUT ROWID");
+  SessionDatabase(database()).save(sample());
+  run_sql(database(), "PRAGMA user_version = 1");
+  EXPECT_EQ(SessionDatabase(database()).load().size(), 1U);
+}
+
+TEST_F(StorageTest, AVersionOneDatabaseIsBroughtUpToDate) {
+  SessionDatabase(database()).save(sample());
+  run_sql(database(), "ALTER TABLE session DROP COLUMN egress_port; PRAGMA user_version = 1");
+  const auto loaded = SessionDatabase(database()).load();
+  ASSERT_EQ(loaded.size(), 1U);
+  EXPECT_EQ(loaded[0].egress_port, 0);
 }
 
 TEST_F(StorageTest, ADatabaseOfANewerVersionIsRefused) {
   {
     const SessionDatabase sessions(database());
   }
-  sqlite3* raw = nullptr;
-  ASSERT_EQ(sqlite3_open(database().c_str(), &raw), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(raw, "PRAGMA user_version = 99", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(raw);
-  EXPECT_THROW(SessionDatabase{database()}, DatabaseError);
+  run_sql(database(), "PRAGMA user_version = 99");
+  EXPECT_THROW(SessionDatabase{database()}, os::Error);
+}
+
+// A disk of its own, of four megabytes.
+struct SmallDisk {
+  explicit SmallDisk(std::string where) : path(std::move(where)) {
+    fs::create_directory(path);
+    os::check(::mount("none", path.c_str(), "tmpfs", 0, "size=4m"), "mount", path);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() { ::umount2(path.c_str(), MNT_DETACH); }
+
+  // Until nothing more goes in.
+  void fill() const {
+    const os::UniqueFd file = os::open_file(path + "/rest", O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const std::string page(4096, 'x');
+    while (::write(file.get(), page.data(), page.size()) > 0) {
+    }
+  }
+
+  std::string path;
+};
+
+TEST_F(StorageTest, OnAFullDiskRecordsAreChangedAndRemovedAndItOpens) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: it mounts a small file system";
+  const SmallDisk disk(directory + "/disk");
+  const std::string path = disk.path + "/state.db";
+  SessionRecord stopped = sample();
+  SessionRecord removed = sample();
+  removed.uid_base += 65'536;
+  {
+    SessionDatabase sessions(path);
+    sessions.save(stopped);
+    sessions.save(removed);
+    disk.fill();
+    stopped.state = SessionState::stopped;
+    sessions.save(stopped);
+    for (int i = 0; i < 500; ++i) sessions.touch(stopped.id, Time(std::chrono::seconds(i)));
+  }
+  disk.fill();
+  {
+    SessionDatabase sessions(path);
+    disk.fill();
+    sessions.remove(removed.id);
+    removed.id = make_session_id();
+    sessions.save(removed);
+  }
+  disk.fill();
+  const auto loaded = SessionDatabase(path).load();
+  EXPECT_EQ(loaded.size(), 2U);
 }
 
 TEST(SessionId, IsARandomUuidOfVersionFour) {
