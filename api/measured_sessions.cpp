@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "sessions/fs_messages.hpp"
+
 namespace daiv::api {
 namespace {
 
@@ -33,6 +35,28 @@ std::string_view name(sessions::SessionFailure failure) {
       return "unavailable";
   }
   return "internal";
+}
+
+// A request for a file operation begins with which one it is (agent/fs_protocol.hpp).
+std::string_view file_operation(std::string_view request) {
+  using sessions::fs::FsOperation;
+  switch (static_cast<FsOperation>(request.empty() ? '\0' : request.front())) {
+    case FsOperation::ls:
+      return "ls";
+    case FsOperation::read:
+      return "read";
+    case FsOperation::grep:
+      return "grep";
+    case FsOperation::glob:
+      return "glob";
+    case FsOperation::write:
+      return "write";
+    case FsOperation::edit:
+      return "edit";
+    case FsOperation::remove:
+      return "delete";
+  }
+  return "fs";
 }
 
 // Times from its making to its end, and records what it was last told.
@@ -104,7 +128,8 @@ asio::awaitable<std::vector<sessions::CommandResult>> MeasuredSessions::run(
 }
 
 asio::awaitable<std::string> MeasuredSessions::fs(std::string id, std::string request) {
-  return measured(metrics_, "fs", service_.fs(std::move(id), std::move(request)));
+  const std::string_view operation = file_operation(request);
+  return measured(metrics_, operation, service_.fs(std::move(id), std::move(request)));
 }
 
 asio::awaitable<void> MeasuredSessions::close(std::string id, sessions::CloseMode mode) {

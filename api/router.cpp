@@ -85,10 +85,10 @@ RouteVerdict find_route(std::string_view method, std::string_view path, std::str
     std::optional<std::string> session = match(route.path, below);
     if (!session) continue;
     // FastAPI adds no HEAD to its routes, Starlette does to those of the documentation.
-    const bool head =
-        method == "HEAD" && (route.id == RouteId::openapi || route.id == RouteId::docs);
-    if (route.method == method || head) return RouteMatch{&route, *std::move(session)};
-    allow += (allow.empty() ? "" : ", ") + std::string(route.method);
+    const bool head = route.id == RouteId::openapi || route.id == RouteId::docs;
+    if (route.method == method || (head && method == "HEAD"))
+      return RouteMatch{&route, *std::move(session)};
+    allow += (allow.empty() ? "" : ", ") + std::string(route.method) + (head ? ", HEAD" : "");
   }
   if (!allow.empty()) return MethodNotAllowed{std::move(allow)};
   if (below == "/") return NoRoute{};

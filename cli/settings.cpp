@@ -192,7 +192,7 @@ LoadedSettings load_settings(const SettingSources& sources) {
 
 std::vector<std::string> find_conflicts(const Settings& settings) {
   std::vector<std::string> conflicts;
-  if (settings.api_key.empty())
+  if (wire::trim_lines(settings.api_key).empty())
     conflicts.emplace_back("DAIV_SANDBOX_API_KEY is required: the key that clients must send");
   if (settings.runtime == Runtime::runsc) {
     conflicts.emplace_back(

@@ -35,7 +35,7 @@ std::vector<SettingSpec> service_settings() {
        "The key that clients send as X-API-Key. Required.", Secrecy::secret, text_of(&S::api_key)},
       {"DAIV_SANDBOX_API_V1_STR", "/api/v1", "a path that begins with /, or /",
        "Base path of the API, which is also served at the root.", Secrecy::open,
-       path_of(&S::api_v1_str)},
+       prefix_of(&S::api_v1_str)},
       {"DAIV_SANDBOX_ENVIRONMENT", "production", "local or production",
        "local puts error details into 500 answers and keeps Sentry off.", Secrecy::open,
        choice_of<Environment>(&S::environment, {{"local", Environment::local},

@@ -75,7 +75,7 @@ TEST_F(ListenersTest, RefusesWhatDoesNotListen) {
 TEST_F(ListenersTest, LocalSocketIsForTheGroup) {
   settings.unix_socket = path_;
   start();
-  struct stat status{};
+  struct stat status {};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0660U);
   Client client(path_);
@@ -107,6 +107,28 @@ TEST_F(ListenersTest, BodiesOfAllRequestsHaveABudget) {
   EXPECT_EQ(holder.read().status, 200);
   second.send(json_request("/session/s/", R"({"commands":[")" + std::string(2000, 'y') + R"("]})"));
   EXPECT_EQ(second.read().status, 200);
+}
+
+TEST_F(ListenersTest, MetricsTellFileOperationsApart) {
+  settings.port = 0;
+  start();
+  Client client(port);
+  const std::string path = R"("path":"/workspace/f")";
+  for (const auto& [operation, fields] :
+       std::map<std::string, std::string>{{"ls", ""},
+                                          {"read", ""},
+                                          {"grep", R"(,"pattern":"x")"},
+                                          {"glob", R"(,"pattern":"x")"},
+                                          {"write", R"(,"content":"")"},
+                                          {"edit", R"(,"old":"a","new":"b")"},
+                                          {"delete", ""}}) {
+    client.send(json_request("/session/s/fs/" + operation, "{" + path + fields + "}"));
+    client.read();
+    client.send(request("GET", "/-/metrics"));
+    EXPECT_TRUE(client.read().body.contains(
+        "daiv_sandbox_operation_duration_seconds_count{operation=\"" + operation + "\"} 1\n"))
+        << operation;
+  }
 }
 
 TEST_F(ListenersTest, MetricsTellOperationsByOutcome) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "cli/settings_listing.hpp"
@@ -132,12 +133,27 @@ TEST_F(SettingsTest, ConflictsStopTheStart) {
   };
   EXPECT_TRUE(conflicts({key}).empty());
   EXPECT_EQ(conflicts({}).size(), 1U) << "no key";
+  EXPECT_EQ(conflicts({"DAIV_SANDBOX_API_KEY= \t "}).size(), 1U) << "a key that is none";
   for (const char* setting :
        {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=http://x",
         "DAIV_SANDBOX_TLS_CERT_FILE=/x", "DAIV_SANDBOX_EGRESS_CA_CERT_FILE=/x",
         "DAIV_SANDBOX_UID_START=4294901760", "DAIV_SANDBOX_UID_START=1879048193",
         "DAIV_SANDBOX_REDIS_URL=redis://:p@x/name"}) {
     EXPECT_EQ(conflicts({key, setting}).size(), 1U) << setting;
+  }
+}
+
+TEST_F(SettingsTest, TheBasePathHasNoSlashAtItsEnd) {
+  for (const auto& [text, path] : std::map<std::string, std::string>{
+           {"/sb", "/sb"}, {"/sb/", "/sb"}, {"/a/b//", "/a/b"}, {"/", "/"}, {"//", "/"}}) {
+    sources.environment = {"DAIV_SANDBOX_API_V1_STR=" + text};
+    const LoadedSettings loaded = load();
+    EXPECT_TRUE(loaded.errors.empty()) << text;
+    EXPECT_EQ(loaded.settings.api_v1_str, path) << text;
+  }
+  for (const std::string text : {"sb", "sb/", "/s b", "/sb?x", "/sb#x"}) {
+    sources.environment = {"DAIV_SANDBOX_API_V1_STR=" + text};
+    EXPECT_EQ(load().errors.size(), 1U) << text;
   }
 }
 
