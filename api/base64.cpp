@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace daiv::api {
 namespace {
@@ -33,8 +34,13 @@ std::string not_alone(std::size_t characters) {
       characters);
 }
 
+// Where decoded bytes go; nowhere, where they are only counted.
+enum class Result { bytes, count };
+
 // Decodes the whole groups of four digits that `text` begins with to `out`, which has room for
-// them. Returns how many groups: what most texts consist of costs no decision a byte.
+// them and may be the text's own place. Returns how many groups: what most texts consist of costs
+// no decision a byte.
+template <Result result>
 std::size_t decode_groups(std::string_view text, char* out) {
   std::size_t groups = 0;
   for (; text.size() >= 4; text.remove_prefix(4)) {
@@ -44,18 +50,19 @@ std::size_t decode_groups(std::string_view text, char* out) {
     const std::uint32_t fourth = value_of(text[3]);
     if ((first | second | third | fourth) > 0x3fU) break;
     const std::uint32_t bits = (first << 18U) | (second << 12U) | (third << 6U) | fourth;
-    *out++ = static_cast<char>(bits >> 16U);
-    *out++ = static_cast<char>((bits >> 8U) & 0xffU);
-    *out++ = static_cast<char>(bits & 0xffU);
+    if constexpr (result == Result::bytes) {
+      *out++ = static_cast<char>(bits >> 16U);
+      *out++ = static_cast<char>((bits >> 8U) & 0xffU);
+      *out++ = static_cast<char>(bits & 0xffU);
+    }
     ++groups;
   }
   return groups;
 }
 
-}  // namespace
-
-std::expected<std::string, std::string> decode_base64(std::string_view text) {
-  std::string out(text.size() / 4 * 3 + 3, '\0');
+// How many bytes `text` decodes to. They are written behind what was read: `out` may be its place.
+template <Result result>
+std::expected<std::size_t, std::string> decode(std::string_view text, char* out) {
   std::size_t size = 0;
   std::uint32_t bits = 0;
   std::size_t place = 0;  // of the next character in its group of four
@@ -63,7 +70,8 @@ std::expected<std::string, std::string> decode_base64(std::string_view text) {
   bool foreign = false;  // reported last: what binascii finds wrong too keeps its words
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (place == 0) {
-      const std::size_t groups = decode_groups(text.substr(at), out.data() + size);
+      char* const next = result == Result::bytes ? out + size : nullptr;
+      const std::size_t groups = decode_groups<result>(text.substr(at), next);
       size += 3 * groups;
       at += 4 * groups;
       if (groups > 0) pads = 0;
@@ -85,15 +93,32 @@ std::expected<std::string, std::string> decode_base64(std::string_view text) {
     pads = 0;
     bits = (bits << 6U) | value;
     // Bytes are written as soon as they are whole: the padding adds none.
-    if (place != 0)
-      out[size++] = static_cast<char>((bits >> (6U - 2U * static_cast<unsigned>(place))) & 0xffU);
+    if (place != 0) {
+      const std::uint32_t whole = bits >> (6U - 2U * static_cast<unsigned>(place));
+      if constexpr (result == Result::bytes) out[size] = static_cast<char>(whole & 0xffU);
+      ++size;
+    }
     place = (place + 1) % 4;
   }
   if (place == 1) return std::unexpected(not_alone(size / 3 * 4 + 1));
   if (place != 0) return std::unexpected("Incorrect padding");
   if (foreign) return std::unexpected("Only base64 data is allowed");
-  out.resize(size);
-  return out;
+  return size;
+}
+
+}  // namespace
+
+std::expected<std::string, std::string> decode_base64(std::string text) {
+  auto size = decode<Result::bytes>(text, text.data());
+  if (!size) return std::unexpected(std::move(size.error()));
+  text.resize(*size);
+  return text;
+}
+
+std::expected<void, std::string> check_base64(std::string_view text) {
+  auto size = decode<Result::count>(text, nullptr);
+  if (!size) return std::unexpected(std::move(size.error()));
+  return {};
 }
 
 std::string encode_base64(std::string_view bytes) {

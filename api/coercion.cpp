@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "wire/ascii.hpp"
@@ -14,6 +15,12 @@ namespace {
 
 using Integer = std::expected<std::int64_t, CoercionFault>;
 using Number = std::expected<double, CoercionFault>;
+using Bounds = std::numeric_limits<std::int64_t>;
+
+// A JSON number that is longer is nothing that anybody meant.
+constexpr std::size_t max_number_digits = 255;
+// Pydantic takes as long a text as Python does (sys.int_info.default_max_str_digits).
+constexpr std::size_t max_text_digits = 4300;
 
 // Unicode's White_Space characters at both ends are passed over, as Rust's str::trim does.
 std::string_view trim(std::string_view text) {
@@ -75,13 +82,20 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), wire::is_digit);
 }
 
-// `digits` with an optional minus sign, which is known to be a whole number.
-Integer parse_digits(std::string_view digits) {
+// `digits` with an optional minus sign, which is known to be a whole number; nothing beyond 64
+// bits.
+std::optional<std::int64_t> parse_digits(std::string_view digits) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc()) return value;
-  return std::unexpected(digits.starts_with('-') ? CoercionFault::below_64_bits
-                                                 : CoercionFault::int_parsing_size);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+Integer saturate(std::string_view digits, std::size_t max_digits) {
+  const bool negative = digits.starts_with('-');
+  if (digits.size() > max_digits + (negative ? 1 : 0))
+    return std::unexpected(negative ? CoercionFault::negative_size
+                                    : CoercionFault::int_parsing_size);
+  return parse_digits(digits).value_or(negative ? Bounds::min() : Bounds::max());
 }
 
 // "5.0" and "5.000" are whole, "5." is not.
@@ -94,13 +108,15 @@ std::string_view drop_zero_fraction(std::string_view text) {
 
 Integer parse_integer(std::string_view text) {
   std::string plain;
-  if (!drop_underscores(drop_zero_fraction(trim(text)), plain))
+  text = trim(text);
+  if (text.size() > max_text_digits) return std::unexpected(CoercionFault::int_parsing_size);
+  if (!drop_underscores(drop_zero_fraction(text), plain))
     return std::unexpected(CoercionFault::int_parsing);
   std::string_view digits = plain;
   const bool negative = digits.starts_with('-');
   if (negative || digits.starts_with('+')) digits.remove_prefix(1);
   if (!all_digits(digits)) return std::unexpected(CoercionFault::int_parsing);
-  return parse_digits((negative ? "-" : "") + std::string(digits));
+  return saturate((negative ? "-" : "") + std::string(digits), max_text_digits);
 }
 
 Integer whole(double value) {
@@ -155,16 +171,19 @@ std::expected<bool, CoercionFault> zero_or_one(std::int64_t value) {
 std::expected<bool, CoercionFault> to_boolean(const Json& value) {
   if (const bool* boolean = value.boolean()) return *boolean;
   if (const std::string* text = value.string()) return parse_boolean(*text);
-  Integer number = std::unexpected(CoercionFault::bool_type);
+  std::optional<std::int64_t> number;
   if (const JsonInteger* integer = value.integer()) number = parse_digits(integer->digits);
-  if (const double* real = value.number()) number = whole(*real);
+  if (const double* real = value.number()) {
+    if (const Integer exact = whole(*real)) number = *exact;
+  }
   if (!number) return std::unexpected(CoercionFault::bool_type);
   return zero_or_one(*number);
 }
 
 std::expected<std::int64_t, CoercionFault> to_integer(const Json& value) {
   if (const bool* boolean = value.boolean()) return *boolean ? 1 : 0;
-  if (const JsonInteger* integer = value.integer()) return parse_digits(integer->digits);
+  if (const JsonInteger* integer = value.integer())
+    return saturate(integer->digits, max_number_digits);
   if (const double* real = value.number()) return whole(*real);
   if (const std::string* text = value.string()) return parse_integer(*text);
   return std::unexpected(CoercionFault::int_type);

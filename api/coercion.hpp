@@ -13,15 +13,17 @@ enum class CoercionFault {
   bool_parsing,
   int_type,
   int_parsing,
-  int_parsing_size,  // beyond 64 bits, where Python would go on
+  int_parsing_size,  // more digits than are taken
   int_from_float,
-  below_64_bits,  // a whole number less than INT64_MIN
+  negative_size,  // the same, of a number below zero
   finite_number,
   float_type,
   float_parsing,
 };
 
 std::expected<bool, CoercionFault> to_boolean(const Json& value);
+// Python's whole numbers have no end. Those beyond 64 bits become INT64_MAX or INT64_MIN, which no
+// field tells from them.
 std::expected<std::int64_t, CoercionFault> to_integer(const Json& value);
 std::expected<double, CoercionFault> to_number(const Json& value);  // always finite
 

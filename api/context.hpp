@@ -16,6 +16,8 @@ struct Context {
   const ServerSettings& settings;
   sessions::SessionService& service;
   boost::asio::thread_pool& pool;  // for work that would hold up the io thread
+  boost::asio::thread_pool&
+      large_bodies;  // the same, of those that would hold up the pool's others
   Metrics& metrics;
   const OperationMetrics& operations;
   const Extensions& extensions;

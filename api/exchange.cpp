@@ -22,6 +22,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t read_bytes = 64U << 10;  // one read from the client
 constexpr std::size_t held_bytes = 64U << 10;  // of an answer in pieces, before it is sent
+// Room for all of a body is made once so much of it has come.
+constexpr std::size_t believed_bytes = 1U << 20;
 
 }  // namespace
 
@@ -57,35 +59,40 @@ asio::awaitable<void> Exchange::receive() {
   waited_ = milliseconds(0);
 }
 
-asio::awaitable<std::string> Exchange::read_body_some(std::uint64_t limit) {
+// Adds the next piece of the body; nothing at its end.
+asio::awaitable<void> Exchange::append_body(std::string& body, std::uint64_t limit) {
   if (head().content_length.value_or(0) > limit) throw HttpFailure(413, "Request body too large");
-  std::string body;
-  while (body.empty() && !parser_.done()) {
+  const std::size_t old_size = body.size();
+  while (body.size() == old_size && !parser_.done()) {
     const auto used = parser_.feed(wire_.received, body);
     if (!used) {
       close_after_answer();
       throw HttpFailure(used.error().status, used.error().text);
     }
     wire_.received.erase(0, *used);
-    body_bytes_ += body.size();
+    body_bytes_ += body.size() - old_size;
     if (body_bytes_ > limit) throw HttpFailure(413, "Request body too large");
-    if (body.empty() && !parser_.done()) co_await receive();
+    if (body.size() == old_size && !parser_.done()) co_await receive();
   }
+}
+
+asio::awaitable<std::string> Exchange::read_body_some(std::uint64_t limit) {
+  std::string body;
+  co_await append_body(body, limit);
   co_return body;
 }
 
 asio::awaitable<std::string> Exchange::read_body(std::uint64_t limit) {
   std::string whole;
   for (;;) {
-    std::string piece = co_await read_body_some(limit);
-    if (piece.empty()) co_return whole;
-    if (held_.grow(piece.size()) == BodyBudget::Share::Verdict::exhausted)
+    const std::size_t old_size = whole.size();
+    co_await append_body(whole, limit);
+    if (whole.size() == old_size) co_return whole;
+    if (held_.grow(whole.size() - old_size) == BodyBudget::Share::Verdict::exhausted)
       throw HttpFailure(503, "Too many large requests at a time; try again later");
-    if (whole.empty()) {
-      whole = std::move(piece);
-    } else {
-      whole += piece;
-    }
+    // Growing step by step, a large body is copied, and its memory faulted in, again and again.
+    if (old_size < believed_bytes && whole.size() >= believed_bytes)
+      whole.reserve(head().content_length.value_or(0));
   }
 }
 

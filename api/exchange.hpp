@@ -67,6 +67,7 @@ private:
   enum class Following { request, nothing };
 
   boost::asio::awaitable<void> receive();
+  boost::asio::awaitable<void> append_body(std::string& body, std::uint64_t limit);
   boost::asio::awaitable<void> settle_body();
   boost::asio::awaitable<void> put(std::string bytes);
   boost::asio::awaitable<void> watch_client();

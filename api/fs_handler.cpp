@@ -28,8 +28,23 @@ Operation operation_of(RouteId route) {
   return {fs_ls_model(), false};
 }
 
-// Above this size of a request or reply, it is converted on the pool.
-constexpr std::size_t small_bytes = 128U << 10;
+// Above this size a reply is converted on the pool.
+constexpr std::size_t small_bytes = 64U << 10;
+
+// A request as the session gets it, or why it does not.
+struct Call {
+  fs::FsOperation operation;
+  std::optional<fs::FsError> refused;
+  std::string payload;
+};
+
+// The path is judged before the session is looked up, as the Docker variant does it.
+Call make_call(RouteId route, Json& body) {
+  const fs::FsRequest request = fs_request(route, body);
+  Call call{fs_operation(request), check_request_path(request), ""};
+  if (!call.refused) call.payload = fs::encode_fs_request(request);
+  return call;
+}
 
 asio::awaitable<void> call(sessions::SessionService& service, std::string id, std::string request,
                            std::string& reply) {
@@ -51,28 +66,24 @@ struct ReplyText {
 
 }  // namespace
 
-// The path is judged before the session is looked up, as the Docker variant does it.
 asio::awaitable<void> handle_fs(Context& context, Exchange& exchange) {
   const Limits& limits = context.settings.limits;
   const Operation operation = operation_of(exchange.route->id);
-  Json body =
-      co_await read_json(context, exchange, operation.schema,
-                         operation.carries_content ? limits.max_file_bytes : limits.max_json_bytes);
-  fs::FsRequest request = fs_request(exchange.route->id, body);
-  body = Json();
-  const fs::FsOperation kind = fs_operation(request);
-  if (std::optional<fs::FsError> error = check_request_path(request)) {
-    Response refused = json_response(200, fs_reply_json(failed_reply(kind, *std::move(error))));
+  const std::uint64_t limit =
+      operation.carries_content ? limits.max_file_bytes : limits.max_json_bytes;
+  const auto convert = [route = exchange.route->id](Json& body) { return make_call(route, body); };
+  Call asked = co_await read_json_as(context, exchange, operation.schema, limit, convert);
+  if (asked.refused) {
+    Response refused =
+        json_response(200, fs_reply_json(failed_reply(asked.operation, *std::move(asked.refused))));
     co_await exchange.send(std::move(refused));
     co_return;
   }
-  std::string payload = fs::encode_fs_request(request);
-  request = fs::LsRequest();  // its content is in the payload
   std::string reply;
   co_await exchange.while_connected(
-      call(context.service, exchange.session_id, std::move(payload), reply));
+      call(context.service, exchange.session_id, std::move(asked.payload), reply));
   const bool large = reply.size() > small_bytes;
-  ReplyText to_text{std::move(reply), kind};
+  ReplyText to_text{std::move(reply), asked.operation};
   std::string text;
   if (large) {
     text = co_await sessions::on_pool(context.pool, std::move(to_text));

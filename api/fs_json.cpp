@@ -45,7 +45,7 @@ fs::FsRequest grep_request(Json& body) {
 fs::FsRequest write_request(Json& body) {
   fs::WriteRequest request;
   request.path = take_text(body, "path");
-  request.content = *decode_base64(*body.find("content")->string());
+  request.content = *decode_base64(take_text(body, "content"));
   request.mode = static_cast<std::uint32_t>(count_of(body, "mode", request.mode));
   return request;
 }

@@ -1,13 +1,11 @@
 #include "api/json_body.hpp"
 
-#include <boost/asio/use_awaitable.hpp>
+#include <algorithm>
 
-#include "api/api_key.hpp"
 #include "api/failure.hpp"
 #include "api/json_decode.hpp"
 #include "api/json_write.hpp"
 #include "api/utf8.hpp"
-#include "sessions/on_pool.hpp"
 #include "wire/ascii.hpp"
 
 namespace daiv::api {
@@ -15,8 +13,9 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Above this size a body is decoded and checked on the pool.
-constexpr std::size_t small_body_bytes = 128U << 10;
+// Above the first size a body is read on the pool, above the second where only such are.
+constexpr std::size_t small_body_bytes = 64U << 10;
+constexpr std::size_t large_body_bytes = 1U << 20;
 
 // As email.message.Message tells the type of application/json, application/*+json and others.
 bool is_json_type(std::optional<std::string_view> content_type) {
@@ -59,47 +58,51 @@ void check_fields(const Schema& schema, const Json& body) {
   if (!errors.empty()) refuse(errors);
 }
 
-struct BodyWork {
-  std::string text;
-  bool is_json;
-  KeyVerdict key;
-  const Schema* schema;
-
-  Json operator()() {
-    Json body;
-    if (!text.empty() && is_json) {
-      auto decoded = decode_json(text);
-      if (!decoded) refuse_text(decoded.error());
-      body = *std::move(decoded);
-    } else if (!text.empty()) {
-      body = Json::text(replace_invalid_utf8(text));
-    }
-    text = std::string();  // the value may be as large again
-    require_key(key);
-    check_fields(*schema, body);
-    return body;
-  }
-};
-
 }  // namespace
 
 void refuse(std::span<const ValidationError> errors) {
   throw HttpFailure(json_response(422, validation_answer(errors)));
 }
 
-asio::awaitable<Json> read_json(Context& context, Exchange& exchange, const Schema& schema,
-                                std::uint64_t limit) {
-  const KeyVerdict key = check_api_key(exchange.head(), context.settings.api_key);
+asio::awaitable<ReceivedBody> receive_body(Context& context, Exchange& exchange,
+                                           const Schema& schema, std::uint64_t limit) {
+  ReceivedBody body;
+  body.key = check_api_key(exchange.head(), context.settings.api_key);
+  body.schema = &schema;
+  body.is_json = is_json_type(exchange.head().find("Content-Type"));
   const std::uint64_t unauthorised = context.settings.limits.max_unauthorised_bytes;
-  if (key != KeyVerdict::right) {
-    if (exchange.head().content_length.value_or(0) > unauthorised) require_key(key);
+  if (body.key != KeyVerdict::right) {
+    if (exchange.head().content_length.value_or(0) > unauthorised) require_key(body.key);
     limit = std::min(limit, unauthorised);
   }
-  std::string text = co_await exchange.read_body(limit);
-  const bool large = text.size() > small_body_bytes;
-  BodyWork work{std::move(text), is_json_type(exchange.head().find("Content-Type")), key, &schema};
-  if (!large) co_return work();
-  Json body = co_await sessions::on_pool(context.pool, std::move(work));
+  body.text = co_await exchange.read_body(limit);
+  co_return body;
+}
+
+Json parse_body(ReceivedBody body) {
+  Json value;
+  if (!body.text.empty() && body.is_json) {
+    auto decoded = decode_json(body.text);
+    if (!decoded) refuse_text(decoded.error());
+    value = *std::move(decoded);
+  } else if (!body.text.empty()) {
+    value = Json::text(replace_invalid_utf8(body.text));
+  }
+  body.text = std::string();  // the value may be as large again
+  require_key(body.key);
+  check_fields(*body.schema, value);
+  return value;
+}
+
+asio::thread_pool* pool_for_body(const Context& context, std::size_t bytes) {
+  if (bytes <= small_body_bytes) return nullptr;
+  return bytes <= large_body_bytes ? &context.pool : &context.large_bodies;
+}
+
+asio::awaitable<Json> read_json(Context& context, Exchange& exchange, const Schema& schema,
+                                std::uint64_t limit) {
+  const auto whole = [](Json& body) { return std::move(body); };
+  Json body = co_await read_json_as(context, exchange, schema, limit, whole);
   co_return body;
 }
 

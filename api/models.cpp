@@ -171,7 +171,8 @@ const Schema& egress_model() {
   static const Schema schema{.kind = SchemaKind::model,
                              .fields = egress_fields,
                              .rule = check_egress,
-                             .name = "EgressConfigRequest"};
+                             .name = "EgressConfigRequest",
+                             .guarded = true};
   return schema;
 }
 

@@ -85,10 +85,8 @@ asio::awaitable<void> write_result(Context& context, Exchange& exchange,
 }  // namespace
 
 asio::awaitable<void> handle_run(Context& context, Exchange& exchange) {
-  Json body =
-      co_await read_json(context, exchange, run_model(), context.settings.limits.max_run_bytes);
-  RunOptions options = run_options(body);
-  body = Json();
+  RunOptions options = co_await read_json_as(context, exchange, run_model(),
+                                             context.settings.limits.max_run_bytes, run_options);
   std::vector<CommandResult> results;
   co_await exchange.while_connected(
       run_commands(context.service, exchange.session_id, std::move(options), results));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "api/base64.hpp"
 #include "api/coercion.hpp"
@@ -28,7 +29,7 @@ Fault describe(CoercionFault fault) {
       return {"int_parsing",
               "Input should be a valid integer, unable to parse string as an integer"};
     case CoercionFault::int_parsing_size:
-    case CoercionFault::below_64_bits:
+    case CoercionFault::negative_size:
       return {"int_parsing_size",
               "Unable to parse input string as an integer, exceeded maximum size"};
     case CoercionFault::int_from_float:
@@ -62,6 +63,14 @@ public:
 
   // True where `value` has no fault.
   bool check(const Schema& schema, const Json& value) {
+    const Schema* const outside = std::exchange(guard_, schema.guarded ? &schema : guard_);
+    const bool good = judge(schema, value);
+    guard_ = outside;
+    return good;
+  }
+
+private:
+  bool judge(const Schema& schema, const Json& value) {
     if (errors.size() >= max_listed_errors) return false;
     if (schema.nullable && value.is_null()) return true;
     if (!check_kind(schema, value)) return false;
@@ -71,10 +80,9 @@ public:
     return fail(schema, value, {"value_error", "Value error, " + *refusal}, R"({"error":{}})");
   }
 
-private:
   bool fail(const Schema& schema, const Json& value, Fault fault, std::string context = {}) {
     errors.push_back({std::move(fault.type), location, std::move(fault.message), &value, &schema,
-                      std::move(context)});
+                      std::move(context), guard_});
     return false;
   }
 
@@ -123,7 +131,7 @@ private:
   bool check_integer(const Schema& schema, const Json& value) {
     const auto integer = to_integer(value);
     if (!integer) {
-      if (integer.error() == CoercionFault::below_64_bits && schema.minimum)
+      if (integer.error() == CoercionFault::negative_size && schema.minimum)
         return too_small(schema, value);
       if (integer.error() == CoercionFault::int_parsing_size && schema.maximum &&
           value.integer() != nullptr)
@@ -148,11 +156,11 @@ private:
   bool check_base64(const Schema& schema, const Json& value) {
     if (value.string() == nullptr)
       return fail(schema, value, {"bytes_type", "Input should be a valid bytes"});
-    const auto bytes = decode_base64(*value.string());
-    if (bytes) return true;
+    const auto checked = api::check_base64(*value.string());
+    if (checked) return true;
     return fail(schema, value,
-                {"base64_decode", fmt::format("Base64 decoding error: '{}'", bytes.error())},
-                fmt::format(R"({{"error":"{}"}})", bytes.error()));
+                {"base64_decode", fmt::format("Base64 decoding error: '{}'", checked.error())},
+                fmt::format(R"({{"error":"{}"}})", checked.error()));
   }
 
   bool check_list(const Schema& schema, const Json& value) {
@@ -207,6 +215,8 @@ private:
     return fail(schema, value, {"literal_error", "Input should be " + expected},
                 fmt::format(R"({{"expected":"{}"}})", expected));
   }
+
+  const Schema* guard_ = nullptr;
 };
 
 }  // namespace

@@ -45,6 +45,8 @@ struct Schema {
   std::span<const std::string_view> choices = {};  // choice
   SchemaRule rule = nullptr;
   std::string_view name = {};  // model: of the OpenAPI component
+  // What a caller puts into its place and it does not know may be a secret: it is never echoed.
+  bool guarded = false;
 };
 
 struct SchemaField {
@@ -62,6 +64,7 @@ struct ValidationError {
   const Json* input = nullptr;     // into the value that was checked; null: JSON's null
   const Schema* schema = nullptr;  // of `input`: tells which parts of it are secrets
   std::string context;             // JSON text of `ctx`; empty: none
+  const Schema* guard = nullptr;   // the guarded schema in whose place `input` stands; null: none
 };
 
 // More errors than these are not listed, and an input whose text is longer is not echoed whole.

@@ -10,8 +10,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <list>
 #include <optional>
+#include <thread>
 #include <type_traits>
 
 #include "api/connection.hpp"
@@ -31,6 +33,11 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds accept_pause{100};  // after a failed accept, such as EMFILE
 
+// Large bodies are converted so many at a time: each keeps a processor busy.
+std::size_t large_body_threads() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, 8);
+}
+
 void prepare(tcp::socket& socket) {
   boost::system::error_code ignored;  // the peer may have gone again
   socket.set_option(tcp::no_delay(true), ignored);
@@ -47,7 +54,8 @@ public:
         extensions_(std::move(extensions)),
         sessions_(service, operations_),
         bodies_(settings_.limits.max_buffered_body_bytes),
-        context_{settings_, sessions_, pool, metrics_, operations_, extensions_, bodies_},
+        context_{settings_, sessions_,   pool,        large_bodies_,
+                 metrics_,  operations_, extensions_, bodies_},
         connections_(executor),
         tasks_(executor) {
     if (settings_.tls) credentials_.emplace(*settings_.tls);
@@ -174,6 +182,7 @@ private:
   OperationMetrics operations_;
   MeasuredSessions sessions_;
   BodyBudget bodies_;
+  asio::thread_pool large_bodies_{large_body_threads()};
   Context context_;
   Lifecycle lifecycle_;
   ConnectionSet connections_;

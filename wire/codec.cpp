@@ -6,6 +6,9 @@
 namespace daiv::wire {
 namespace {
 
+constexpr std::size_t large_text_bytes = 64U << 10;
+constexpr std::size_t spare_bytes = 64;
+
 template <typename Integer>
 void append_little_endian(std::string& bytes, Integer value) {
   for (unsigned shift = 0; shift < sizeof value * 8; shift += 8)
@@ -43,6 +46,8 @@ Writer& Writer::text(std::string_view value) {
   if (value.size() > std::numeric_limits<std::uint32_t>::max())
     throw std::length_error("text over 4 GiB");
   u32(static_cast<std::uint32_t>(value.size()));
+  // What follows a large text is small: it must not make all of it move to a place twice as large.
+  if (value.size() > large_text_bytes) bytes_.reserve(bytes_.size() + value.size() + spare_bytes);
   bytes_.append(value);
   return *this;
 }

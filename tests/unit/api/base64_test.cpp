@@ -27,6 +27,7 @@ TEST(Base64, DecodesAsPythonDoes) {
   for (const auto& [text, bytes] : texts) {
     const auto decoded = decode_base64(text);
     ASSERT_TRUE(decoded) << text;
+    EXPECT_TRUE(check_base64(text)) << text;
     EXPECT_EQ(*decoded, bytes) << text;
   }
 }
@@ -50,6 +51,8 @@ TEST(Base64, RefusesWithPythonsWords) {
     const auto decoded = decode_base64(text);
     ASSERT_FALSE(decoded) << text;
     EXPECT_EQ(decoded.error(), reason) << text;
+    ASSERT_FALSE(check_base64(text)) << text;
+    EXPECT_EQ(check_base64(text).error(), reason) << text;
   }
 }
 

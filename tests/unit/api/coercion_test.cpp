@@ -36,6 +36,14 @@ TEST(Coercion, TakesWholeNumbersAsPydanticDoes) {
       {"1e15", 1'000'000'000'000'000},
       {"-9223372036854775808", INT64_MIN},
       {"9223372036854775807", INT64_MAX},
+      // Where Python's numbers have no end, ours stand for all that are beyond.
+      {"9223372036854775808", INT64_MAX},
+      {"-9223372036854775809", INT64_MIN},
+      {std::string(255, '9'), INT64_MAX},
+      {"-" + std::string(255, '9'), INT64_MIN},
+      {"\"" + std::string(4300, '9') + "\"", INT64_MAX},
+      {"\"-" + std::string(30, '9') + ".0\"", INT64_MIN},
+      {"\"1_" + std::string(30, '0') + "\"", INT64_MAX},
   };
   for (const auto& [text, value] : taken) EXPECT_EQ(to_integer(json(text)), value) << text;
 }
@@ -65,10 +73,10 @@ TEST(Coercion, RefusesOtherWholeNumbersAsPydanticDoes) {
       {"[]", int_type},
       {"{}", int_type},
       {"null", int_type},
-      // Where Python's numbers have no end, ours do.
-      {"9223372036854775808", int_parsing_size},
-      {"-9223372036854775809", below_64_bits},
+      {"\"" + std::string(4301, '9') + "\"", int_parsing_size},
+      // Beyond the Docker variant, which fails at such numbers.
       {std::string(300, '9'), int_parsing_size},
+      {"-" + std::string(300, '9'), negative_size},
   };
   for (const auto& [text, fault] : refused) {
     const auto value = to_integer(json(text));

@@ -16,6 +16,9 @@ TEST(FsJson, ReadsRequestsWithTheirDefaults) {
   Json bare = *decode_json(R"({"path":"/workspace/x"})");
   EXPECT_EQ(fs_request(RouteId::fs_read, bare),
             fs::FsRequest(fs::ReadRequest{"/workspace/x", 0, 2000}));
+  Json far = *decode_json(R"({"path":"/workspace/x","offset":10000000000000000000})");
+  EXPECT_EQ(fs_request(RouteId::fs_read, far),
+            fs::FsRequest(fs::ReadRequest{"/workspace/x", INT64_MAX, 2000}));
   Json write = *decode_json(R"({"path":"/w","content":"aGk=","mode":493.0})");
   EXPECT_EQ(fs_request(RouteId::fs_write, write),
             fs::FsRequest(fs::WriteRequest{"/w", "hi", 0755}));

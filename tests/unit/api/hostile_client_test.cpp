@@ -1,6 +1,8 @@
 #include <sys/resource.h>
 
 #include <deque>
+#include <tuple>
+#include <vector>
 
 #include "server_fixture.hpp"
 
@@ -124,6 +126,36 @@ TEST_F(ServerTest, AsksForNoBodyThatItRefuses) {
       "POST /session/ HTTP/1.1\r\nHost: h\r\nX-API-Key: key\r\nExpect: 100-continue\r\n"
       "Content-Length: 5000000\r\n\r\n");
   EXPECT_EQ(client.read().status, 413);
+}
+
+// Each route has a limit of its own, whatever way the length is told.
+TEST_F(ServerTest, RefusesBodiesAboveTheLimitOfTheirRoute) {
+  settings.limits.max_json_bytes = 1000;
+  settings.limits.max_run_bytes = 2000;
+  settings.limits.max_file_bytes = 3000;
+  start();
+  const std::string json = "Content-Type: application/json\r\n";
+  for (const auto& [method, path, limit] :
+       std::vector<std::tuple<std::string, std::string, std::size_t>>{
+           {"POST", "/session/", 1000},
+           {"PUT", "/session/s/egress/", 1000},
+           {"POST", "/session/s/fs/ls", 1000},
+           {"POST", "/session/s/fs/grep", 1000},
+           {"POST", "/session/s/", 2000},
+           {"POST", "/session/s/fs/write", 3000},
+           {"POST", "/session/s/fs/edit", 3000}}) {
+    Client client(port);
+    client.send(request(method, path, std::string(limit, ' '), json));
+    EXPECT_EQ(client.read().status, 422) << path;
+    client.send(request(method, path, std::string(limit + 1, ' '), json));
+    const Answer told = client.read();
+    EXPECT_EQ(told.status, 413) << path;
+    EXPECT_EQ(told.body, R"({"detail":"Request body too large"})") << path;
+    Client other(port);
+    other.send(request(method, path, "", json + "Transfer-Encoding: chunked\r\n"));
+    other.send("10000\r\n" + std::string(0x10000, ' ') + "\r\n0\r\n\r\n");
+    EXPECT_EQ(other.read().status, 413) << path;
+  }
 }
 
 TEST_F(ServerTest, AsksForABodyThatItWants) {

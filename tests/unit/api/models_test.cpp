@@ -57,6 +57,22 @@ TEST(Models, RefuseNumbersThatNothingCouldHold) {
       passes(start_session_model(), R"({"base_image":"x","cpus":0.5,"memory_bytes":null})"));
 }
 
+TEST(Models, TakeWholeNumbersBeyond64Bits) {
+  for (const std::string& number :
+       {std::string("10000000000000000000"), std::string(30, '9'), '"' + std::string(30, '9') + '"',
+        '"' + std::string(4300, '9') + '"'}) {
+    EXPECT_TRUE(passes(fs_read_model(), R"({"path":"/x","offset":)" + number + "}")) << number;
+    EXPECT_TRUE(passes(fs_read_model(), R"({"path":"/x","limit":)" + number + "}")) << number;
+    EXPECT_TRUE(passes(run_model(), R"({"commands":[],"timeout":)" + number + "}")) << number;
+    EXPECT_TRUE(answer(fs_write_model(), R"({"path":"/x","content":"","mode":)" + number + "}")
+                    .contains(R"("type":"less_than_equal")"));
+  }
+  EXPECT_TRUE(answer(fs_read_model(), R"({"path":"/x","limit":")" + std::string(4301, '9') + "\"}")
+                  .contains(R"("type":"int_parsing_size")"));
+  EXPECT_TRUE(answer(fs_read_model(), R"({"path":"/x","offset":-)" + std::string(30, '9') + "}")
+                  .contains(R"("type":"greater_than_equal")"));
+}
+
 TEST(Models, RefuseACommandWithNul) {
   EXPECT_TRUE(answer(run_model(), R"({"commands":["a","b\u0000c"]})")
                   .contains(R"("loc":["body","commands",1])"));
@@ -101,6 +117,68 @@ TEST(Models, NeverEchoASecret) {
     EXPECT_TRUE(nested.contains("base_image")) << nested;
     EXPECT_FALSE(nested.contains("hush")) << nested;
   }
+}
+
+// Nor is what stands where a secret, or what holds it, should: another shape, another name, or the
+// body as a text.
+TEST(Models, NeverEchoWhatMayBeASecretAtAnotherPlace) {
+  for (
+      const std::string_view block : {
+          R"([{"value":"hush"}])",
+          R"(["hush"])",
+          R"("{\"secrets\":{\"t\":{\"header\":\"X\",\"value\":\"hush\"}}}")",
+          R"([[{"secrets":{"t":"hush"}}]])",
+          R"({"policy":{"default":"allow"},"secrets":[["hush"]]})",
+          R"({"secret":{"t":{"header":"X","value":"hush"}}})",
+          R"({"value":"hush"})",
+          R"({"policy":{"secrets":{"t":{"header":"X","value":"hush"}}}})",
+          R"({"policy":"{\"secrets\":\"hush\"}"})",
+          R"({"policy":["hush"]})",
+          R"({"policy":{"rules":[{"token":"hush"}]}})",
+          R"({"policy":{"rules":[{"host":{"value":"hush"}}]}})",
+          R"({"policy":{"rules":[{"host":"h","inject":{"header":"X","value":"hush"}}]}})",
+          R"({"policy":{"rules":{"value":"hush"}}})",
+          R"({"policy":{"default":"allow"},"secrets":{"t":{"header":["hush"],"value":"v"}}})",
+          R"({"policy":{"default":"allow"},"secrets":{"t":{"header":"X","value":1,"old":"hush"}}})",
+      }) {
+    const std::string direct = answer(egress_model(), block);
+    EXPECT_FALSE(direct.empty()) << block;
+    EXPECT_FALSE(direct.contains("hush")) << direct;
+    for (const std::string_view name : {"egress", "egres", "secrets"}) {
+      const std::string body = R"({")" + std::string(name) + "\":" + std::string(block) + "}";
+      for (const std::string& whole : {body, "[" + body + "]"}) {
+        const std::string nested = answer(start_session_model(), whole);
+        EXPECT_FALSE(nested.empty()) << whole;
+        const bool shown =
+            name == "egres" && !block.contains("value") && !block.contains("secrets");
+        EXPECT_EQ(nested.contains("hush"), shown) << nested;
+      }
+    }
+    EXPECT_FALSE(answer(egress_model(), R"("hush")").contains("hush"));
+    for (const Schema* model : {&egress_model(), &start_session_model()}) {
+      const Json text = Json::text(R"({"base_image":"x","egress":)" + std::string(block) + "}");
+      const std::vector<ValidationError> errors = check_schema(*model, text, {"body"});
+      EXPECT_TRUE(validation_answer(errors).contains(R"("input":"**********")"));
+    }
+  }
+}
+
+// What holds no secret is echoed as it came, as the Docker variant does it.
+TEST(Models, EchoWhatIsNoSecret) {
+  const std::vector<std::pair<const Schema*, std::string>> bodies{
+      {&start_session_model(), R"("x")"},
+      {&start_session_model(), R"([{"base_image":"x"}])"},
+      {&start_session_model(), R"({"image":"x","environment":{"A":"b"},"extra":["c"]})"},
+      {&start_session_model(), R"({"egress":{"policy":{"default":"x"}}})"},
+      {&start_session_model(), R"({"egress":"yes"})"},
+      {&egress_model(), R"({"policy":{"rules":[{"host":"x","inject":"token"}]}})"},
+      {&egress_model(), R"({"policy":{"rules":[]}})"},
+      {&run_model(), R"({"secrets":{"value":"x"}})"},
+  };
+  for (const auto& [model, body] : bodies)
+    EXPECT_TRUE(answer(*model, body).contains(R"("input":)" + body)) << answer(*model, body);
+  EXPECT_TRUE(answer(egress_model(), R"({"policy":{"rules":[{"host":"x","methods":"GET"}]}})")
+                  .contains(R"("input":"GET")"));
 }
 
 TEST(Models, BoundTheAnswer) {

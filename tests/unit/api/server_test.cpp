@@ -1,5 +1,6 @@
 #include "api/server.hpp"
 
+#include "api/base64.hpp"
 #include "api/json_decode.hpp"
 #include "server_fixture.hpp"
 #include "sessions/fs_messages.hpp"
@@ -246,11 +247,31 @@ TEST_F(ServerTest, SurvivesASessionThatAnswersNonsense) {
     client.send(json_request("/session/s/fs/ls", R"({"path":"/workspace"})"));
     EXPECT_EQ(client.read().status, 500);
   }
-  on_server(
-      [this] { service.fs_reply = encode_fs_reply(LsReply{{{"/workspace/repo", true}}, {}}); });
+  on_server([this] {
+    service.fs_reply = encode_fs_reply(LsReply{{{"/workspace/repo", true}}, {}});
+  });
   client.send(json_request("/session/s/fs/ls", R"({"path":"/workspace"})"));
   EXPECT_EQ(client.read().body,
             R"({"entries":[{"path":"/workspace/repo","is_dir":true}],"error":null})");
+}
+
+TEST_F(ServerTest, WritesLargeFilesWhole) {
+  start();
+  using namespace sessions::fs;
+  on_server([this] { service.fs_reply = encode_fs_reply(WriteReply{}); });
+  Client client(port);
+  for (const std::size_t size : {10U, 60'000U, 200'000U, 5'000'000U}) {
+    std::string content;
+    for (std::size_t i = 0; i < size; ++i) content += static_cast<char>(i * 7 + i / 1000);
+    client.send(json_request("/session/s/fs/write", R"({"path":"/workspace/f","content":")" +
+                                                        encode_base64(content) + "\"}"));
+    EXPECT_EQ(client.read().body, R"({"error":null,"ok":true})") << size;
+    on_server([&] {
+      EXPECT_EQ(decode_fs_request(service.fs_requests.back()),
+                FsRequest(WriteRequest{"/workspace/f", content, 0644}))
+          << size;
+    });
+  }
 }
 
 TEST_F(ServerTest, CancelsTheOperationOfAClientThatLeft) {
