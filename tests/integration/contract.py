@@ -60,6 +60,34 @@ def result(prefix, case):
     return {"name": name, "outcome": "failed" if case["failures"] else "passed", "text": text}
 
 
+def structure(value, are_names=False):
+    """An OpenAPI document without its prose. What names fields and schemas is no prose, whatever it is called."""
+    if isinstance(value, list):
+        return [structure(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: structure(member, name in ("properties", "schemas")) for name, member in value.items()
+            if are_names or name not in ("description", "summary", "title")}
+
+
+def compare(place, expected, got):
+    """What differs, one line each."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for name in sorted({*expected, *got}):
+            yield from compare(f"{place}/{name}", expected.get(name), got.get(name))
+    elif expected != got:
+        yield f"{place}: expected {expected!r}, got {got!r}"
+
+
+def interface_case(daemon, suite):
+    """Whether the interface that the daemon describes is the suite's: paths, methods and schemas."""
+    expected = json.loads((suite / "openapi.json").read_text())
+    got = daemon.api().call("GET", "/openapi.json")
+    problems = [problem for part in ("openapi", "servers", "paths", "components")
+                for problem in compare(part, structure(expected[part]), structure(got[part]))]
+    return {"name": "openapi.json", "outcome": "failed" if problems else "passed", "text": "\n".join(problems[:20])}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -72,6 +100,7 @@ def main():
         load_images(daemon)
         # The same answers are due at the root and under DAIV_SANDBOX_API_V1_STR.
         results = [case for prefix in PREFIXES for case in run_suite(daemon, options.suite, prefix, without, options.only)]
+        results.append(interface_case(daemon, options.suite))
     if options.json:
         options.json.write_text(json.dumps(results))
     return 1 if not results or any(result["outcome"] == "failed" for result in results) else 0

@@ -159,7 +159,7 @@ class Daemon:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                if Api(self.port, timeout=5).raw("GET", "/-/health/")[0] == 200:
+                if Api(self.port, timeout=5, prefix="").raw("GET", "/-/health/")[0] == 200:
                     return self
             except OSError:
                 time.sleep(0.02)  # nothing to wait on: a port that begins to listen tells nobody

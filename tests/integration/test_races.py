@@ -1,9 +1,15 @@
 """Inputs that broke others: races. Documented statuses only, nothing left behind."""
 import concurrent.futures
+import contextlib
+import json
 import os
+import pathlib
+import select
+import socket
+import time
 
 import oci
-from daemon import Refused
+from daemon import KEY, Refused
 from oci import entry
 
 
@@ -80,10 +86,50 @@ def test_a_busy_session_is_a_409_after_the_wait(own_daemon, busybox):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         running = pool.submit(daemon.api().run_one, session, "echo begun > f; sleep 3")
         # The second command runs only if it came first: then it waits for nobody, and the next one is tried.
-        statuses = [outcome(daemon.api().run_one, session, "true") for _ in range(3)]
-        assert 409 in statuses
+        body = json.dumps({"commands": ["true"]})
+        answers = [daemon.api().raw("POST", f"/session/{session}/", body, {"Content-Type": "application/json"}) for _ in range(3)]
+        assert (409, b'{"detail":"Session is busy"}') in answers
+        assert {status for status, _ in answers} <= {200, 409}
         assert running.result() == ("", 0)
     daemon.api().close(session, force=True)
+
+
+def wait_until_read(daemon, client):
+    """Until the daemon has read what CLIENT, a socket, sent, and has gone on from there."""
+    ends = f":{daemon.port:04X} 0100007F:{client.getsockname()[1]:04X} "
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines() if ends in line]
+        if lines and lines[0][4].endswith(":00000000"):  # its receive queue
+            daemon.api().raw("GET", "/-/health/")
+            return
+        time.sleep(0.01)  # a queue that empties tells nobody
+    raise AssertionError("the daemon does not read a request")
+
+
+def test_requests_on_one_session_are_served_in_the_order_of_their_coming(daemon, no_leaks, api, busybox):
+    session = api.create(busybox)
+    with contextlib.ExitStack() as clients:
+        def send(command):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", daemon.port), timeout=120))
+            body = json.dumps({"commands": [command]})
+            client.sendall(f"POST /session/{session}/ HTTP/1.1\r\nHost: x\r\nX-API-Key: {KEY}\r\n"
+                           f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            wait_until_read(daemon, client)
+            return client
+
+        # The others come while the first one holds the session: one of these times at the latest.
+        for seconds in (2, 10, 40):
+            first = send(f"sleep {seconds}; : > order")
+            others = [send(f"echo {number} >> order") for number in range(12)]
+            all_came_meanwhile = not select.select([first], [], [], 0)[0]
+            for client in [first, *others]:
+                assert client.recv(1000).startswith(b"HTTP/1.1 200")
+            assert api.output(session, "cat order").split() == [str(number) for number in range(12)]
+            if all_came_meanwhile:
+                break
+        assert all_came_meanwhile
+    api.close(session, force=True)
 
 
 def test_prune_while_creating(daemon, no_leaks, api, busybox, push):
