@@ -22,7 +22,7 @@ from oci import entry
 
 OPERATIONS = ("create", "create_egress", "run", "write", "seed", "close", "reopen", "remove", "egress")
 DAEMON_VICTIMS, SANDBOX_VICTIMS = ("front", "broker", "both"), ("agent", "command")
-LONGEST_DELAY_SECONDS = 0.12  # creation and its answer, on an idle machine with room to spare
+LATEST_MOMENT = 1.2  # of how long the operation takes when nobody is killed: also shortly after it
 SETTLE_SECONDS = 30
 CLAIMS = pathlib.Path("/run/daiv-sandbox-uids")
 CONTENT = "whole" * 4000
@@ -50,6 +50,7 @@ class Host:
         api.run(self.witness, "cat keep")  # the agent keeps this command's cgroup for the next
         self.witness_processes = self.settled_processes()
         self.baseline = inventory.take(daemon)
+        self.durations = {}  # of each operation, undisturbed
 
     def settled_processes(self):
         poll(lambda: self.quiet(), "the processes of the witness do not settle")
@@ -71,13 +72,13 @@ class Trial:
         self.host, self.daemon, self.victim = host, host.daemon, victim
         random_source = random.Random(f"{victim} {seed}")
         self.operation = random_source.choice(OPERATIONS)
-        self.delay = random_source.uniform(0, LONGEST_DELAY_SECONDS)
+        self.moment = random_source.uniform(0, LATEST_MOMENT)
         self.pick = random_source.random()
         self.answered, self.answer = False, None
         self.session = None
 
     def __str__(self):
-        return f"{self.victim} killed {self.delay * 1000:.1f} ms into {self.operation}"
+        return f"{self.victim} killed at {self.moment:.3f} of {self.operation}"
 
     # --- the operation ---
 
@@ -132,26 +133,46 @@ class Trial:
                 os.kill(pid, signal.SIGKILL)
         front.wait(SETTLE_SECONDS)
         self.daemon.process = None
-        return None
+        return True
 
     def kill_in_sandbox(self):
         first = self.victim == "agent"
-        found = [pid for pid in daemons.processes_of(self.daemon.uids)
-                 if pid not in self.host.witness_processes and is_first(pid) == first]
+        found = [pid for pid in self.sandboxed() if is_first(pid) == first]
         if found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(sorted(found)[int(self.pick * len(found))], signal.SIGKILL)
+                return True
+        return False
+
+    def sandboxed(self):
+        return set(daemons.processes_of(self.daemon.uids)) - self.host.witness_processes
+
+    def usual_duration(self):
+        """Of the operation, undisturbed: tried once, with all that is checked of it."""
+        if self.operation not in self.host.durations:
+            self.prepare()
+            started = time.monotonic()
+            self.operate()
+            self.host.durations[self.operation] = time.monotonic() - started
+            assert self.answered, f"{self.operation} fails by itself"
+            self.check()
+            self.answered, self.answer, self.session = False, None, None
+        return self.host.durations[self.operation]
 
     def run(self):
+        """Whether the operation was still going on when a victim was killed."""
+        delay = self.moment * self.usual_duration()
         self.prepare()
         operating = threading.Thread(target=self.operate)
         operating.start()
-        time.sleep(self.delay)  # the moment of the kill
-        self.kill()
+        time.sleep(delay)  # the moment of the kill
+        struck = operating.is_alive()
+        struck = self.kill() and struck
         operating.join()
         if self.daemon.process is None:
             self.daemon.start()
         self.check()
+        return struck
 
     # --- what must hold ---
 
@@ -187,6 +208,9 @@ class Trial:
                 assert api.status(self.session) == 404
                 return
         assert self.session in listed
+        if self.operation == "close" and self.answered:
+            assert listed[self.session]["state"] == "stopped"
+            poll(lambda: not self.sandboxed(), "processes outlive an answered close")
         assert api.output(self.session, "cat keep") == "kept\n", "the writable layer is there"
         getattr(self, f"check_{self.operation}", lambda _: None)(api)
 
