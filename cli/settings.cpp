@@ -87,6 +87,14 @@ std::optional<std::string> find_stored_credential(const std::string& directory,
   }
 }
 
+// Whether a field of HTTP can have this value (RFC 9110, section 5.5).
+bool fits_header(std::string_view value) {
+  const auto control = [](char c) {
+    return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == '\x7f';
+  };
+  return wire::trim(value) == value && std::ranges::none_of(value, control);
+}
+
 std::size_t edit_distance(std::string_view left, std::string_view right) {
   std::vector<std::size_t> row(right.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -192,8 +200,13 @@ LoadedSettings load_settings(const SettingSources& sources) {
 
 std::vector<std::string> find_conflicts(const Settings& settings) {
   std::vector<std::string> conflicts;
-  if (wire::trim_lines(settings.api_key).empty())
+  if (wire::trim_lines(settings.api_key).empty()) {
     conflicts.emplace_back("DAIV_SANDBOX_API_KEY is required: the key that clients must send");
+  } else if (!fits_header(settings.api_key)) {
+    conflicts.emplace_back(
+        "DAIV_SANDBOX_API_KEY: no client can send it, for white space at an end or a control "
+        "character");
+  }
   if (settings.runtime == Runtime::runsc) {
     conflicts.emplace_back(
         "DAIV_SANDBOX_RUNTIME=runsc: this version has the native runtime only (runc); it does not "

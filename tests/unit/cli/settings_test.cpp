@@ -134,6 +134,9 @@ TEST_F(SettingsTest, ConflictsStopTheStart) {
   EXPECT_TRUE(conflicts({key}).empty());
   EXPECT_EQ(conflicts({}).size(), 1U) << "no key";
   EXPECT_EQ(conflicts({"DAIV_SANDBOX_API_KEY= \t "}).size(), 1U) << "a key that is none";
+  for (const char* unsendable : {" k", "k ", "a\nb", "a\x7f"})
+    EXPECT_EQ(conflicts({std::string("DAIV_SANDBOX_API_KEY=") + unsendable}).size(), 1U);
+  EXPECT_TRUE(conflicts({"DAIV_SANDBOX_API_KEY=a b\tc\xc3\xa9"}).empty());
   for (const char* setting :
        {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=http://x",
         "DAIV_SANDBOX_TLS_CERT_FILE=/x", "DAIV_SANDBOX_EGRESS_CA_CERT_FILE=/x",
