@@ -120,7 +120,7 @@ SplitName split_domain(std::string_view text) {
 std::unexpected<ParseError> refuse(std::string_view text, std::string_view reason) {
   constexpr std::size_t shown = 300;
   std::string printable(text.substr(0, shown));
-  std::ranges::replace_if(printable, [](char c) { return c < ' ' || c == '\x7f'; }, '?');
+  std::ranges::replace_if(printable, [](char c) { return c < ' ' || c > '~'; }, '?');
   return std::unexpected(
       ParseError{fmt::format("invalid image reference \"{}\": {}", printable, reason)});
 }

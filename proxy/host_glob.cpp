@@ -58,12 +58,18 @@ std::size_t set_length(std::string_view pattern) {
   return end == std::string_view::npos ? 0 : end + 1;
 }
 
+// Whether `c` is in order from `first` to `last`; a char has a sign on some processors only.
+bool in_range(char first, char c, char last) {
+  const auto place = [](char letter) { return static_cast<unsigned char>(letter); };
+  return place(first) <= place(c) && place(c) <= place(last);
+}
+
 bool in_set(std::string_view set, char c) {  // without its brackets
   const bool negated = set.starts_with('!');
   if (negated) set.remove_prefix(1);
   for (std::size_t index = 0; index < set.size(); ++index) {
     if (index + 2 < set.size() && set[index + 1] == '-') {
-      if (set[index] <= c && c <= set[index + 2]) return !negated;
+      if (in_range(set[index], c, set[index + 2])) return !negated;
       index += 2;
     } else if (set[index] == c) {
       return !negated;

@@ -135,6 +135,7 @@ TEST(Reference, ErrorsNameTheInputAndTheReason) {
   EXPECT_EQ(parse_reference("Debian").error().text,
             "invalid image reference \"Debian\": the repository name must be lower case");
   EXPECT_EQ(parse_reference("a\n:x").error().text.find('\n'), std::string::npos);
+  EXPECT_TRUE(parse_reference("d\xc3\xa9").error().text.contains("\"d??\""));
 }
 
 TEST(Reference, ReadsItsOwnTextAgain) {

@@ -28,9 +28,10 @@ INSTANTIATE_TEST_SUITE_P(
         Match{"x.test", "x.testa", 443, false}, Match{"?.test", "a.test", 1, true},
         Match{"?.test", "ab.test", 1, false}, Match{"[ab].test", "b.test", 1, true},
         Match{"[ab].test", "c.test", 1, false}, Match{"[!ab].test", "c.test", 1, true},
-        Match{"[a-c]x.test", "bx.test", 1, true}, Match{"*", "anything.test", 1, true},
-        Match{"x.test:8443", "x.test", 8443, true}, Match{"x.test:8443", "x.test", 443, false},
-        Match{"*.test:443", "a.test", 443, true}, Match{"2001:db8::1", "2001:db8::1", 443, true},
+        Match{"[a-c]x.test", "bx.test", 1, true}, Match{"[\xc3\xa9-z].test", "b.test", 1, false},
+        Match{"*", "anything.test", 1, true}, Match{"x.test:8443", "x.test", 8443, true},
+        Match{"x.test:8443", "x.test", 443, false}, Match{"*.test:443", "a.test", 443, true},
+        Match{"2001:db8::1", "2001:db8::1", 443, true},
         Match{"[2001:db8::1]", "2001:db8::1", 443, true},
         Match{"[2001:db8::1]:443", "2001:db8::1", 80, false},
         Match{"b\xc3\xbc"
