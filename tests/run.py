@@ -20,14 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as xml
+
+from programs import JOBS, Result, daemon_programs, fuzz_programs, parse_report, tail, unit_programs, unit_tests
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
-JOBS = os.cpu_count() or 1
-
-# outcome: passed, failed, skipped; again: for a failed test, a function that runs it by itself and yields results
-Result = collections.namedtuple("Result", "part name outcome text again", defaults=[None])
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
 DEFAULT_PARTS = ["dependencies", "demo", "integration", "contract", "vm", "asan", "attack", "fuzz"]
@@ -35,16 +32,11 @@ FULL_PARTS = [*DEFAULT_PARTS, "package", "crash-points", "unit", "clang", "asan-
 
 UNSTABLE = "unstable"
 MAX_UNSTABLE = 2
-UNIT_TIMEOUT = 300
 INTEGRATION_TIMEOUT = 1500
 CONTRACT_TIMEOUT = 600
 # With the image, on a busy machine; the guest itself is given less.
 VM_TIMEOUT = 2400
 VM_QEMU_TIMEOUT = 9000  # without KVM it is emulated
-
-
-def tail(text, lines=60):
-    return "\n".join(text.splitlines()[-lines:])
 
 
 # --- building ---------------------------------------------------------------------------------------------------------
@@ -63,68 +55,6 @@ def build(directory, *options, compiler=GCC, select=None):
     targets = [os.path.relpath(program, directory) for program in select(directory)] if select else []
     if configured.returncode != 0 or subprocess.run([ROOT / "dev", "compile", directory, *targets]).returncode != 0:
         raise RuntimeError(f"{directory.name} does not build")
-
-
-def introspect(directory, what):
-    out = subprocess.run(["meson", "introspect", f"--{what}", str(directory)], stdout=subprocess.PIPE, check=True).stdout
-    return json.loads(out)
-
-
-# --- gtest programs ---------------------------------------------------------------------------------------------------
-
-def parse_report(report):
-    """The root of an XML report. Messages of failed tests may hold bytes that no XML has."""
-    text = report.read_bytes().decode(errors="replace")
-    return xml.fromstring(re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
-
-
-def gtest_results(part, test, report, done):
-    """What a gtest program reported. A crash is a failure of the test that ran then, which the report does not have."""
-    name = pathlib.Path(test["cmd"][0]).name
-    seen_failure = False
-    if report.exists() and report.stat().st_size:
-        for case in parse_report(report).iter("testcase"):
-            full = f"{name}: {case.get('classname')}.{case.get('name')}"
-            failures, skip = case.findall("failure"), case.find("skipped")
-            if failures:
-                seen_failure = True
-                filtered = {**test, "cmd": [*test["cmd"], f"--gtest_filter={case.get('classname')}.{case.get('name')}"]}
-                yield Result(part, full, "failed", "\n".join(failure.get("message") or "" for failure in failures),
-                             functools.partial(run_gtest, part, filtered))
-            elif skip is not None or case.get("result") == "skipped":
-                yield Result(part, full, "skipped", (skip.get("message") if skip is not None else "") or "no reason given")
-            elif case.get("status") == "run":
-                yield Result(part, full, "passed", "")
-    if done.returncode != 0 and not seen_failure:
-        yield Result(part, f"{name}: exit code {done.returncode}", "failed", tail(done.stdout))
-
-
-def run_gtest(part, test):
-    with tempfile.TemporaryDirectory() as scratch:
-        report = pathlib.Path(scratch, "report.xml")
-        command = [*test["cmd"], f"--gtest_output=xml:{report}"]
-        environment = {**os.environ, **test["env"]}
-        try:
-            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  errors="replace", timeout=UNIT_TIMEOUT, cwd=test.get("workdir"))
-        except subprocess.TimeoutExpired as expired:
-            output = (expired.stdout or b"").decode(errors="replace")
-            return [Result(part, test["name"], "failed", f"no end within {UNIT_TIMEOUT} s\n{tail(output)}")]
-        return list(gtest_results(part, test, report, done))
-
-
-def unit_programs(directory):
-    """The test programs, and what they say they need."""
-    tests = introspect(directory, "tests")
-    needed = {name for test in tests for name in test.get("depends", [])}
-    return sorted({test["cmd"][0] for test in tests} |
-                  {target["filename"][0] for target in introspect(directory, "targets") if target["id"] in needed})
-
-
-def unit_tests(part, directory):
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        for results in pool.map(lambda test: run_gtest(part, test), introspect(directory, "tests")):
-            yield from results
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -182,12 +112,6 @@ def report_pytest(part, *arguments, again=None):
                 yield Result(part, name, "skipped", skip.get("message") or "no reason given")
             else:
                 yield Result(part, name, "passed", "")
-
-
-def daemon_programs(directory):
-    """The programs of the daemon, with what a test build has beside them."""
-    return [target["filename"][0] for target in introspect(directory, "targets")
-            if target["type"] == "executable" and target["name"].startswith("daiv-sandbox")]
 
 
 def integration(options):
@@ -327,11 +251,6 @@ def fuzz_one(program, seconds):
         return Result("fuzz", name, "failed", tail(done.stdout))
     print(f"fuzz {name}: {runs.group(1)} runs", file=sys.stderr)
     return Result("fuzz", name, "passed", "")
-
-
-def fuzz_programs(directory):
-    return [target["filename"][0] for target in introspect(directory, "targets")
-            if target["type"] == "executable" and target["defined_in"].startswith(str(ROOT / "tests" / "fuzz"))]
 
 
 def fuzz(options):
