@@ -65,12 +65,14 @@ def command_in(suite, command, foreign=None):
 
 
 def run(suite, command, foreign=None):
-    """COMMAND's exit code."""
+    """Becomes COMMAND in the root."""
     architectures = subprocess.run(["dpkg", "--print-architecture"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     name = "-".join([suite, "machine", *([foreign] if foreign else [])])
     root = _bootstrap(suite, CACHE / name, "--architectures=" + ",".join(architectures + ([foreign] if foreign else [])))
-    return subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, root, *command], cwd=ROOT,
-                          env={**ENVIRONMENT, "DAIV_SANDBOX_BUILD_DIR": f"{ROOT}/build-{suite}"}).returncode
+    os.chdir(ROOT)
+    os.execve("/usr/bin/unshare",
+              ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, root, *command],
+              {**ENVIRONMENT, "DAIV_SANDBOX_BUILD_DIR": f"{ROOT}/build-{suite}"})
 
 
 def main():
@@ -81,8 +83,8 @@ def main():
     options = parser.parse_args()
     if os.geteuid() != 0:
         parser.error("a root directory of another Debian needs root")
-    return run(options.suite, options.command, options.foreign)
+    run(options.suite, options.command, options.foreign)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
