@@ -74,9 +74,10 @@ def gtest_results(part, test, report, done):
 
 
 def run_gtest(part, test):
+    """Runs it as its "prefix" says, if it has one."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch, "report.xml")
-        command = [*test["cmd"], f"--gtest_output=xml:{report}"]
+        command = [*test.get("prefix", []), *test["cmd"], f"--gtest_output=xml:{report}"]
         environment = {**os.environ, **test["env"]}
         try:
             done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
