@@ -30,7 +30,7 @@ PYTHON = "/usr/bin/python3"
 
 # The unit tests run under ASan and UBSan by default; --full runs them as released, too.
 DEFAULT_PARTS = ["dependencies", "demo", "integration", "contract", "vm", "asan", "attack", "fuzz"]
-FULL_PARTS = [*DEFAULT_PARTS, "package", "arm64", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak",
+FULL_PARTS = [*DEFAULT_PARTS, "package", "trixie", "arm64", "crash-points", "unit", "clang", "asan-integration", "tsan", "soak",
               "vm-qemu"]
 
 # Tests of parsers, each with a filter of gtest's: Debian 12's qemu-user has no openat2(2).
@@ -154,6 +154,12 @@ def crash_points(options):
 def package(_options):
     """The .deb, made from the objects of the release tree, in a root of a fresh Debian."""
     yield from report_pytest("package", ROOT / "tests/package")
+
+
+def trixie(_options):
+    """The same of Debian 13: compiled there, and installed in a fresh root of it."""
+    build_elsewhere("the release tree on Debian 13", command_in("trixie", [ROOT / "dev", "build"]))
+    yield from report_pytest("trixie", ROOT / "tests/package", "--suite=trixie")
 
 
 def run_emulated(qemu, program, *arguments, code):
@@ -300,7 +306,7 @@ def fuzz(options):
 
 
 PARTS = {"unit": unit, "dependencies": dependencies, "demo": demo, "integration": integration, "contract": contract, "asan": asan,
-         "attack": attack, "crash-points": crash_points, "package": package, "arm64": arm64, "fuzz": fuzz,
+         "attack": attack, "crash-points": crash_points, "package": package, "trixie": trixie, "arm64": arm64, "fuzz": fuzz,
          "clang": clang, "asan-integration": asan_integration, "tsan": tsan, "soak": soak, "vm": vm, "vm-qemu": vm_qemu}
 
 
