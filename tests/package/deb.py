@@ -34,11 +34,30 @@ def dependencies(package):
     return sorted({match.group(1) for match in names if match})
 
 
-def make_newer(package, path):
-    """Writes PACKAGE again, as version 9, to PATH."""
-    tree = path.parent / "newer"
+def _rewrite(package, path, change):
+    """Writes PACKAGE again to PATH, after CHANGE(its unpacked tree)."""
+    tree = path.parent / f"{path.name}.tree"
     subprocess.run(["dpkg-deb", "--raw-extract", package, tree], check=True)
-    control = tree / "DEBIAN" / "control"
-    control.write_text(re.sub(r"^Version: .*$", "Version: 9", control.read_text(), flags=re.M))
+    change(tree)
     subprocess.run(["dpkg-deb", "-Znone", "--build", tree, path], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["rm", "-r", tree], check=True)
+
+
+def _set_version(tree, version):
+    control = tree / "DEBIAN" / "control"
+    control.write_text(re.sub(r"^Version: .*$", f"Version: {version}", control.read_text(), flags=re.M))
+
+
+def make_newer(package, path):
+    """Writes PACKAGE again, as version 9, to PATH."""
+    _rewrite(package, path, lambda tree: _set_version(tree, "9"))
+
+
+def make_with_conffile(package, path, version, name, content):
+    """Writes PACKAGE again, as VERSION and with a file NAME that dpkg asks about, to PATH."""
+    def change(tree):
+        _set_version(tree, version)
+        (tree / name.lstrip("/")).write_text(content)
+        with (tree / "DEBIAN" / "conffiles").open("a") as conffiles:
+            conffiles.write(f"{name}\n")
+    _rewrite(package, path, change)

@@ -18,6 +18,7 @@ FILES = [
     "/usr/lib/tmpfiles.d/daiv-sandbox.conf", "/usr/share/man/man8/daiv-sandbox.8.gz",
     "/usr/share/man/man5/daiv-sandbox.env.5.gz", "/usr/share/bash-completion/completions/daiv-sandbox",
     "/usr/share/zsh/vendor-completions/_daiv-sandbox", "/usr/share/daiv-sandbox/grafana/daiv-sandbox.json",
+    "/usr/share/daiv-sandbox/daiv-sandbox.env",
 ]
 # What dpkg and the user database rightly remember.
 REMEMBERED = re.compile(r"^\./(root/|proc/|dev/|var/log/|var/cache/|etc/(passwd|group|shadow|gshadow)|usr/share/doc/)")
@@ -49,6 +50,15 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def daemons_user(root):
+    return next(line.split(":") for line in root.file("/etc/passwd").read_text().splitlines() if line.startswith("daiv-sandbox:"))
+
+
+def assert_of_the_daemons_group(root):
+    assert mode(root.file(SETTINGS)) == 0o640
+    assert root.file(SETTINGS).stat().st_uid == 0 and root.file(SETTINGS).stat().st_gid == int(daemons_user(root)[3])
+
+
 def traces(root):
     """Files of the root that have the project's name."""
     for path in sorted(root.path.rglob("*daiv*")):
@@ -77,8 +87,10 @@ def test_installation_makes_a_key_a_user_and_directories(root, package):
     assert key not in said
     assert mode(root.file(KEY)) == 0o600 and root.file(KEY).stat().st_uid == 0
     assert mode(root.file(KEY).parent) == 0o700
-    user = next(line.split(":") for line in root.file("/etc/passwd").read_text().splitlines() if line.startswith("daiv-sandbox:"))
-    assert mode(root.file(SETTINGS)) == 0o640 and root.file(SETTINGS).stat().st_gid == int(user[3])
+    user = daemons_user(root)
+    assert_of_the_daemons_group(root)
+    assert root.file(SETTINGS).read_text() == (deb.ROOT / "packaging" / "daiv-sandbox.env").read_text()
+    assert SETTINGS not in root.run("dpkg-query", "--show", "--showformat=${Conffiles}", "daiv-sandbox").stdout
     assert root.file("/var/lib/daiv-sandbox/front").stat().st_uid == int(user[2])
     enabled = {path.name for path in root.file("/etc/systemd/system").rglob("daiv-sandbox*")}
     assert enabled == {"daiv-sandbox.service", "daiv-sandbox.socket", "daiv-sandbox-broker.socket"}
@@ -90,7 +102,8 @@ def test_the_installed_programs_run(root, package):
     settings = root.run("daiv-sandbox", "settings").stdout
     assert "DAIV_SANDBOX_API_KEY" in settings and root.file(KEY).read_text() not in settings
     said = root.run("daiv-sandbox", "doctor", "--json", check=False).stdout
-    report = json.loads(said[said.index("[\n"):])  # before it, what the broker says of a host without cgroups
+    # Before or after it, what the broker says of a host without cgroups.
+    report, _ = json.JSONDecoder().raw_decode(said[said.index("[\n"):])
     checks = {check["name"]: check["result"] for check in report}
     # Of the host there is too little in a chroot; what the package brings must be well.
     assert {checks[name] for name in ("settings", "user", "programs")} == {"ok"}, checks
@@ -119,12 +132,48 @@ def test_an_upgrade_makes_no_key_where_the_operator_removed_it(root, package, tm
     assert not root.file(KEY).exists()
 
 
-def test_a_key_in_existing_settings_is_enough(root, package):
+@pytest.mark.parametrize("mode_before", [0o600, 0o644])
+def test_settings_that_are_there_before_are_taken_with_their_key(root, package, tmp_path, mode_before):
+    """Those of the Docker variant, say: no question, no other key, and the daemon may read them, its group alone."""
     root.file(SETTINGS).parent.mkdir()
     root.file(SETTINGS).write_text("DAIV_SANDBOX_API_KEY=from-the-docker-variant\n")
-    root.run("dpkg", "--force-confold", "--install", root.bring(package))
+    root.file(SETTINGS).chmod(mode_before)
+    said = installed(root, package)
+    assert "onfiguration file" not in said, said
+    installed(root, newer(package, tmp_path))
     assert not root.file(KEY).exists()
     assert root.file(SETTINGS).read_text() == "DAIV_SANDBOX_API_KEY=from-the-docker-variant\n"
+    assert_of_the_daemons_group(root)
+    assert "from-the-docker-variant" not in root.run("daiv-sandbox", "settings").stdout
+    root.run("dpkg", "--purge", "daiv-sandbox")
+    assert list(traces(root)) == []
+
+
+def test_settings_that_the_operator_removed_stay_away(root, package, tmp_path):
+    installed(root, package)
+    root.file(SETTINGS).unlink()
+    installed(root, newer(package, tmp_path))
+    assert not root.file(SETTINGS).exists()
+
+
+@pytest.mark.parametrize("changed", [True, False], ids=["changed", "as it came"])
+def test_an_upgrade_from_a_package_with_the_settings_as_a_conffile_keeps_them(root, package, tmp_path, changed):
+    earlier = tmp_path / "daiv-sandbox_0.0.9.deb"
+    deb.make_with_conffile(package, earlier, "0.0.9", SETTINGS, "DAIV_SANDBOX_LOG_LEVEL=INFO\n")
+    installed(root, earlier)
+    assert SETTINGS in root.run("dpkg-query", "--show", "--showformat=${Conffiles}", "daiv-sandbox").stdout
+    if changed:
+        root.file(SETTINGS).write_text("DAIV_SANDBOX_LOG_LEVEL=DEBUG\n")
+    before = root.file(SETTINGS).read_text()
+    said = installed(root, package)
+    assert "onfiguration file" not in said, said
+    assert root.file(SETTINGS).read_text() == before
+    installed(root, newer(package, tmp_path))
+    assert root.file(SETTINGS).read_text() == before
+    assert_of_the_daemons_group(root)
+    assert [path.name for path in root.file(SETTINGS).parent.iterdir() if path.name.startswith("daiv")] == ["daiv-sandbox.env"]
+    root.run("dpkg", "--purge", "daiv-sandbox")
+    assert list(traces(root)) == []
 
 
 def test_removal_stops_the_sessions_and_keeps_their_files(root, package):
