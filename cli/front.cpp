@@ -66,7 +66,7 @@ private:
   images::PullObserver disk_watch();
 
   const Settings& settings_;
-  os::UniqueFd state_lock_;
+  DirectoryLocks locks_;
   os::UniqueFd registry_auth_;
   ApiParts api_parts_;
   std::string address_;
@@ -94,7 +94,7 @@ private:
 
 Front::Front(const Settings& settings, FrontParts parts)
     : settings_(settings),
-      state_lock_(std::move(parts.state_lock)),
+      locks_(std::move(parts.locks)),
       registry_auth_(std::move(parts.registry_auth)),
       api_parts_(std::move(parts.api)),
       address_(api_parts_.passed.empty() ? settings.host

@@ -5,6 +5,7 @@
 
 #include "api/extensions.hpp"
 #include "cli/broker_process.hpp"
+#include "cli/host_directories.hpp"
 #include "cli/privileges.hpp"
 #include "cli/settings.hpp"
 #include "os/service_manager.hpp"
@@ -26,7 +27,7 @@ struct ApiParts {
 struct FrontParts {
   User user;
   BrokerProcess broker;
-  os::UniqueFd state_lock;
+  DirectoryLocks locks;
   os::UniqueFd registry_auth;  // memfd; empty: no credentials
   os::UniqueFd control_listener;
   ApiParts api;

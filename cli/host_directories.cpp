@@ -32,7 +32,22 @@ void make_directory(const std::string& path, mode_t mode, uid_t uid, gid_t gid) 
   os::check(::fchmod(directory.get(), mode), "fchmod", path);
 }
 
-std::string lock_path(const Settings& settings) { return settings.state_dir + "/lock"; }
+// The front's to lock, in a directory that only root may add to.
+constexpr const char* lock_name = "/lock";
+
+void make_lock(const std::string& directory, const User& front) {
+  const std::string path = directory + lock_name;
+  const os::UniqueFd lock = os::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  os::check(::fchown(lock.get(), front.uid, front.gid), "fchown", path);
+}
+
+os::UniqueFd lock_directory(const std::string& directory, const char* setting) {
+  os::UniqueFd lock = os::open_file(directory + lock_name, O_RDWR | O_NOFOLLOW);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) os::throw_errno("flock", directory);
+  throw std::runtime_error(fmt::format(
+      "another daiv-sandbox serves {} already ({} must be its own)", directory, setting));
+}
 
 // Parents are made as any administrator would.
 void make_root_directory(const std::string& path) {
@@ -72,18 +87,13 @@ void make_directories(const Settings& settings, const User& front) {
   make_directory(base, own, front.uid, front.gid);
   for (const char* name : {"/tmp", "/blobs"})
     make_directory(base + name, own, front.uid, front.gid);
-  // The front's to lock, in a directory that only root may add to.
-  const std::string path = lock_path(settings);
-  const os::UniqueFd lock = os::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
-  os::check(::fchown(lock.get(), front.uid, front.gid), "fchown", path);
+  make_lock(settings.state_dir, front);
+  make_lock(settings.runtime_dir, front);
 }
 
-os::UniqueFd lock_state_directory(const Settings& settings) {
-  os::UniqueFd lock = os::open_file(lock_path(settings), O_RDWR | O_NOFOLLOW);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) os::throw_errno("flock", settings.state_dir);
-  throw std::runtime_error(
-      fmt::format("another daiv-sandbox serves {} already", settings.state_dir));
+DirectoryLocks lock_directories(const Settings& settings) {
+  return {lock_directory(settings.state_dir, "DAIV_SANDBOX_STATE_DIR"),
+          lock_directory(settings.runtime_dir, "DAIV_SANDBOX_RUNTIME_DIR")};
 }
 
 os::UniqueFd listen_for_control(const Settings& settings, const User& front) {

@@ -99,7 +99,7 @@ FrontParts prepare_as_root(const Settings& settings) {
   parts.user = find_user(settings.user);
   const ProgramPaths programs = find_programs();
   make_directories(settings, parts.user);
-  parts.state_lock = lock_state_directory(settings);
+  parts.locks = lock_directories(settings);
   parts.registry_auth = copy_registry_auth(settings.registry_auth_file);
   fill_shared_parts(settings, parts);
   parts.broker =
@@ -118,7 +118,7 @@ FrontParts prepare_as_user(const Settings& settings) {
         fmt::format("serve must be started by the user {} (DAIV_SANDBOX_USER)", settings.user));
   stay_user(parts.user);
   parts.broker = connect_to_broker(settings.broker_socket);  // it makes the directories
-  parts.state_lock = lock_state_directory(settings);
+  parts.locks = lock_directories(settings);
   if (!settings.registry_auth_file.empty())
     parts.registry_auth = copy_registry_auth(settings.registry_auth_file);
   fill_shared_parts(settings, parts);

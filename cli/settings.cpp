@@ -233,6 +233,9 @@ std::vector<std::string> find_conflicts(const Settings& settings) {
         "DAIV_SANDBOX_EGRESS_CA_CERT_FILE and DAIV_SANDBOX_EGRESS_CA_KEY_FILE: set both or "
         "neither");
   }
+  if (settings.state_dir == settings.runtime_dir)
+    conflicts.emplace_back(
+        "DAIV_SANDBOX_STATE_DIR and DAIV_SANDBOX_RUNTIME_DIR must be two directories");
   if (settings.uid_start + 65536ULL * settings.uid_count > 4294967295ULL) {
     conflicts.emplace_back(
         "DAIV_SANDBOX_UID_START and DAIV_SANDBOX_UID_COUNT: the ranges pass the highest uid");

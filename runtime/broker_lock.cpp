@@ -17,10 +17,10 @@ constexpr std::chrono::milliseconds ask_again{5};
 
 }  // namespace
 
-os::UniqueFd lock_out_earlier_brokers(const std::string& state_dir,
+os::UniqueFd lock_out_earlier_brokers(const std::string& directory,
                                       std::chrono::milliseconds limit) {
-  const std::string path = state_dir + "/broker.lock";
-  open_or_make(state_dir, 0711);
+  const std::string path = directory + "/broker.lock";
+  open_or_make(directory, 0711);
   os::UniqueFd lock = os::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   const auto end = std::chrono::steady_clock::now() + limit;
   // Nothing but a blocked flock(2) tells that it is free, and that has no limit.

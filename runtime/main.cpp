@@ -47,7 +47,9 @@ void serve(const BrokerOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // who goes away is an error of the write
   os::check(::chdir("/"), "chdir", "/");
   // Held until the end, by the operations too.
-  const os::UniqueFd lock = lock_out_earlier_brokers(options.state_dir, earlier_operations_limit);
+  const os::UniqueFd state = lock_out_earlier_brokers(options.state_dir, earlier_operations_limit);
+  const os::UniqueFd runtime =
+      lock_out_earlier_brokers(options.runtime_dir, earlier_operations_limit);
   NativeBackend backend = make_backend(options);
   Operations operations(options, backend);
   operations.recover();

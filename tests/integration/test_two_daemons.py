@@ -86,3 +86,32 @@ def test_a_session_of_the_other_is_not_found(pair, debian):
     second.api().close(session, force=True)
     assert first.api().run_one(session, "echo here") == ("here\n", 0)
     first.api().close(session, force=True)
+
+
+@pytest.mark.parametrize("shared", ["STATE_DIR", "RUNTIME_DIR"])
+def test_a_second_daemon_on_a_directory_of_the_first_is_refused_and_harms_nothing(build, busybox, shared):
+    first = daemons.Daemon(build)
+    first.settings.update(make_ca(build, first.directory))
+    second = daemons.Daemon(build, {f"DAIV_SANDBOX_{shared}": first.settings[f"DAIV_SANDBOX_{shared}"]})
+    second.settings.update(make_ca(build, second.directory))
+    try:
+        api = first.start().api()
+        session = api.create(busybox, egress=STANDARD)
+        assert api.run_one(session, "sleep 600 >/dev/null 2>&1 & echo $! > pid")[1] == 0
+        policies = sorted((first.runtime / "egress").iterdir())
+        assert policies
+        with pytest.raises(RuntimeError) as refused:
+            second.start()
+        assert second.process.wait(SETTLE_SECONDS) == 1
+        assert f"DAIV_SANDBOX_{shared}" in str(refused.value) and "another daiv-sandbox" in str(refused.value)
+        assert sorted((first.runtime / "egress").iterdir()) == policies
+        assert session in first.cli("ps").stdout, "the control socket is the first's"
+        assert api.run_one(session, "kill -0 $(cat pid)") == ("", 0)
+        first.kill()
+        first.start()
+        assert first.api().run_one(session, "kill -0 $(cat pid)") == ("", 0), "its policy is there after a restart"
+        first.api().close(session, force=True)
+    finally:
+        second.process = None
+        second.remove()
+        first.remove()
