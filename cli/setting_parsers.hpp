@@ -62,14 +62,15 @@ inline Parse real_of(double Settings::*field, double least, double most) {
   };
 }
 
-// Seconds, fractions kept as far as the field's unit goes; at most a hundred years.
+// Seconds, fractions kept as far as the field's unit goes and rounded up, since 0 often means
+// "never"; at most a hundred years.
 template <typename Duration>
 Parse seconds_of(Duration Settings::*field, double least) {
   return [field, least](Settings& settings, const std::string& text) {
     constexpr double most = 100.0 * 365 * 24 * 3600;
     const auto value = parse_real(text);
     if (!value || *value < least || *value > most) return false;
-    settings.*field = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(*value));
+    settings.*field = std::chrono::ceil<Duration>(std::chrono::duration<double>(*value));
     return true;
   };
 }

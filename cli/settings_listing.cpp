@@ -58,7 +58,9 @@ std::string document_settings() {
       "`DAIV_SANDBOX_*` name is a warning that says the nearest known one; a bad value stops the "
       "start. Secrets are masked\n"
       "wherever settings are shown. `daiv-sandbox settings` lists the values in effect and where "
-      "they come from.\n\n"
+      "they come from. Times are seconds;\n"
+      "fractions are kept to the millisecond or, where a setting counts whole seconds, rounded "
+      "up.\n\n"
       "| setting | default | accepted | meaning |\n| --- | --- | --- | --- |\n";
   for (const auto& spec : settings_table()) {
     text += fmt::format("| `{}` | {} | {} | {} |\n", spec.name, in_code(spec.default_value),

@@ -106,17 +106,18 @@ std::vector<SettingSpec> host_settings() {
       {"DAIV_SANDBOX_NO_NEW_PRIVS", "true", a_switch,
        "false lets setuid programs of an image work, inside the sandbox's user namespace only.",
        Secrecy::open, switch_of(&S::no_new_privs)},
-      {"DAIV_SANDBOX_PIDS_LIMIT", "4096", "a number from 1 to 4194304",
-       "Processes and threads of one session.", Secrecy::open,
-       number_of(&S::pids_limit, 1, 4194304)},
+      {"DAIV_SANDBOX_PIDS_LIMIT", "4096", "a number from 8 to 4194304",
+       "Processes and threads of one session, the agent and its file operations among them.",
+       Secrecy::open, number_of(&S::pids_limit, 8, 4194304)},
       {"DAIV_SANDBOX_SESSION_DISK_BYTES", "0", "bytes, 0 or more; 0 means no bound",
-       "What a session may write to the disk. Needs a state directory on ext4 or xfs mounted with "
+       "What a session may write to the disk, in one file for each 4 KiB of it at most. Needs a "
+       "state directory on ext4 or xfs mounted with "
        "prjquota; sessions are refused where there is none. Holds for sessions made since it was "
        "set.",
        Secrecy::open, number_of(&S::session_disk_bytes, 0, max_bytes)},
-      {"DAIV_SANDBOX_MIN_FREE_DISK_BYTES", "268435456", "bytes, 0 or more",
-       "With less free on the state directory's disk, new sessions and images are refused (503); "
-       "existing sessions go on.",
+      {"DAIV_SANDBOX_MIN_FREE_DISK_BYTES", "268435456", "bytes, 0 or more; 0 means no floor",
+       "With less free on the state directory's disk, or inodes for less than one in a hundred of "
+       "its files, new sessions and images are refused (503); existing sessions go on.",
        Secrecy::open, number_of(&S::min_free_disk_bytes, 0, max_bytes)},
   };
 }
@@ -125,7 +126,7 @@ std::vector<SettingSpec> image_settings() {
   return {
       {"DAIV_SANDBOX_REGISTRY_AUTH_FILE", "", a_path,
        "Registry credentials in Docker's config.json form; by default root's own "
-       "~/.docker/config.json.",
+       "~/.docker/config.json where root starts serve.",
        Secrecy::open, path_of(&S::registry_auth_file)},
       {"DAIV_SANDBOX_REGISTRIES_CONF", "/etc/containers/registries.conf", a_path,
        "Mirrors, blocked and insecure registries, as podman and skopeo read them.", Secrecy::open,

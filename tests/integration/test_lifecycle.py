@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 
+import pytest
+
 import daemon as daemons
 import oci
 from crash_trial import SETTLE_SECONDS, check_databases, poll
@@ -121,3 +123,20 @@ def test_a_host_that_booted_anew_has_stopped_sessions(build, own_daemon, busybox
     for session in (plain, linked, closed):
         api.close(session, force=True)
     check_databases(daemon)
+
+
+def test_the_least_process_limit_is_enough_for_each_operation(own_daemon, busybox):
+    daemon = own_daemon(DAIV_SANDBOX_PIDS_LIMIT="8")
+    api = daemon.api()
+    session = api.create(busybox)
+    for _ in range(2):  # the second time after a reopen
+        assert api.fs(session, "ls", path="/workspace")["error"] is None
+        assert api.fs(session, "grep", path="/workspace", pattern="none")["error"] is None
+        assert api.run_one(session, "echo one | cat | cat") == ("one\n", 0)
+        api.close(session)
+    assert api.seed(session, oci.tar(oci.entry("seeded", "x")))[0] == 204
+    api.close(session, force=True)
+    daemon.stop()
+    daemon.settings["DAIV_SANDBOX_PIDS_LIMIT"] = "7"
+    with pytest.raises(RuntimeError, match="DAIV_SANDBOX_PIDS_LIMIT=7"):
+        daemon.start()

@@ -96,7 +96,7 @@ TEST_F(SettingsTest, ABadValueSaysNameValueAndWhatIsAccepted) {
         "DAIV_SANDBOX_REAPER_ENABLED=maybe", "DAIV_SANDBOX_LOG_LEVEL=LOUD",
         "DAIV_SANDBOX_COMMAND_TIMEOUT=-3", "DAIV_SANDBOX_COMMAND_TIMEOUT=nan",
         "DAIV_SANDBOX_SENTRY_TRACES_SAMPLE_RATE=1.5", "DAIV_SANDBOX_STATE_DIR=relative",
-        "DAIV_SANDBOX_UID_START=1000", "DAIV_SANDBOX_RUN_UID=65535"}) {
+        "DAIV_SANDBOX_UID_START=1000", "DAIV_SANDBOX_RUN_UID=65535", "DAIV_SANDBOX_PIDS_LIMIT=7"}) {
     sources.environment = {bad};
     const LoadedSettings loaded = load();
     ASSERT_EQ(loaded.errors.size(), 1U) << bad;
@@ -115,6 +115,19 @@ TEST_F(SettingsTest, AcceptsWhatTheDockerVariantAccepts) {
   EXPECT_EQ(loaded.settings.session_lock_wait, Milliseconds(500));
   EXPECT_EQ(loaded.settings.fs_prune_dirs, (std::vector<std::string>{"a", "b", "*.c"}));
   EXPECT_EQ(loaded.settings.environment, Environment::local);
+}
+
+TEST_F(SettingsTest, AFractionOfASecondIsNeverCutToNone) {
+  sources.environment = {
+      "DAIV_SANDBOX_RUNNING_SESSION_MAX_IDLE_SECONDS=0.5", "DAIV_SANDBOX_COMMAND_TIMEOUT=0.001",
+      "DAIV_SANDBOX_SESSION_GRACE_SECONDS=1.5", "DAIV_SANDBOX_SESSION_LOCK_WAIT_SECONDS=0.0001",
+      "DAIV_SANDBOX_REAPER_INTERVAL_SECONDS=600"};
+  const Settings settings = load().settings;
+  EXPECT_EQ(settings.running_session_max_idle, Seconds(1));
+  EXPECT_EQ(settings.command_timeout, Seconds(1));
+  EXPECT_EQ(settings.session_grace, Seconds(2));
+  EXPECT_EQ(settings.session_lock_wait, Milliseconds(1));
+  EXPECT_EQ(settings.reaper_interval, Seconds(600));
 }
 
 TEST_F(SettingsTest, AnUnknownNameNamesTheNearestKnownOne) {
@@ -141,7 +154,7 @@ TEST_F(SettingsTest, ConflictsStopTheStart) {
        {"DAIV_SANDBOX_RUNTIME=runsc", "DAIV_SANDBOX_REDIS_URL=http://x",
         "DAIV_SANDBOX_TLS_CERT_FILE=/x", "DAIV_SANDBOX_EGRESS_CA_CERT_FILE=/x",
         "DAIV_SANDBOX_UID_START=4294901760", "DAIV_SANDBOX_UID_START=1879048193",
-        "DAIV_SANDBOX_REDIS_URL=redis://:p@x/name"}) {
+        "DAIV_SANDBOX_REDIS_URL=redis://:p@x/name", "DAIV_SANDBOX_STATE_DIR=/run/daiv-sandbox"}) {
     EXPECT_EQ(conflicts({key, setting}).size(), 1U) << setting;
   }
 }
