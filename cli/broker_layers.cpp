@@ -26,6 +26,15 @@ images::ImageFailure translate(runtime::Failure kind) {
   return images::ImageFailure::internal;
 }
 
+runtime::Reply ask(runtime::BrokerClient& broker, const runtime::Request& request,
+                   const std::vector<int>& fds = {}) {
+  try {
+    return broker.call(request, fds);
+  } catch (const runtime::BrokerGone& error) {  // the daemon starts again
+    throw images::ImageError(images::ImageFailure::unreachable, error.what());
+  }
+}
+
 template <typename Answer>
 Answer expect(runtime::Reply reply) {
   if (const auto* failed = std::get_if<runtime::Failed>(&reply.answer)) {
@@ -50,7 +59,7 @@ images::LayerBackend::Unpacked BrokerLayers::unpack(const std::string& name,
   request.max_entries = limits_.max_entries;
   if (parents) request.parents = *parents;
   request.above_others = !parents || !parents->empty();
-  runtime::Unpacked unpacked = expect<runtime::Unpacked>(broker_.call(request, {input.get()}));
+  runtime::Unpacked unpacked = expect<runtime::Unpacked>(ask(broker_, request, {input.get()}));
   using State = Unpacked::State;
   return {unpacked.needs_parents ? State::needs_parents : State::whole, std::move(unpacked.diff_id),
           unpacked.unpacked_bytes, unpacked.entries, unpacked.hides_below};
@@ -62,16 +71,16 @@ void BrokerLayers::remove(const std::vector<std::string>& names) {
     runtime::RemoveLayers request;
     request.layers.assign(names.begin() + static_cast<std::ptrdiff_t>(begin),
                           names.begin() + static_cast<std::ptrdiff_t>(end));
-    expect<runtime::Done>(broker_.call(request));
+    expect<runtime::Done>(ask(broker_, request));
   }
 }
 
 std::vector<std::string> BrokerLayers::list() {
-  return expect<runtime::Layers>(broker_.call(runtime::ListLayers{})).layers;
+  return expect<runtime::Layers>(ask(broker_, runtime::ListLayers{})).layers;
 }
 
 std::string BrokerLayers::credential(const std::string& helper, const std::string& server) {
-  runtime::Reply reply = broker_.call(runtime::RunCredentialHelper{helper, server});
+  runtime::Reply reply = ask(broker_, runtime::RunCredentialHelper{helper, server});
   if (const auto* failed = std::get_if<runtime::Failed>(&reply.answer)) {
     throw images::ImageError(images::ImageFailure::denied, failed->message);
   }

@@ -18,6 +18,7 @@
 #include "netns/transparent_plan.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
+#include "sessions/session_service.hpp"
 
 namespace asio = boost::asio;
 
@@ -178,7 +179,10 @@ sessions::EgressSetup Egress::setup() {
   setup.directory = settings_.runtime_dir + "/egress";
   setup.plan_link = [this](std::uint32_t uid_base) {
     const auto addresses = netns::plan_link(subnet_, (uid_base - settings_.uid_start) / range_size);
-    if (!addresses) throw std::runtime_error("DAIV_SANDBOX_EGRESS_SUBNET has no address left");
+    if (!addresses)  // of a session that was made when there were more ranges
+      throw sessions::SessionError(
+          sessions::SessionFailure::unavailable,
+          "DAIV_SANDBOX_EGRESS_SUBNET has no addresses for the session's uid range");
     return runtime::EgressLink{addresses->proxy, addresses->sandbox, settings_.egress_proxy_port,
                                settings_.egress_transparent != Transparent::off};
   };

@@ -16,9 +16,15 @@
 namespace daiv::runtime {
 namespace {
 
-[[noreturn]] void throw_gone() { throw os::Error(EPIPE, "broker", "connection closed"); }
+// What sending to a peer that has closed its end comes to (send(2); unix(7)).
+bool means_gone(const os::Error& error) {
+  const int number = error.error_number();
+  return number == EPIPE || number == ECONNRESET || number == ENOTCONN;
+}
 
 }  // namespace
+
+BrokerGone::BrokerGone() : os::Error(EPIPE, "broker", "connection closed") {}
 
 struct BrokerClient::Impl {
   Impl(os::UniqueFd connected, std::function<void()> gone_hook)
@@ -34,7 +40,7 @@ struct BrokerClient::Impl {
   // Numbers and places an answer is expected at; throws where the broker is gone.
   std::uint32_t expect() {
     const std::lock_guard lock(mutex);
-    if (gone) throw_gone();
+    if (gone) throw BrokerGone();
     const std::uint32_t number = next_number++;
     waiting.emplace(number, std::nullopt);
     return number;
@@ -50,7 +56,7 @@ struct BrokerClient::Impl {
     const auto place = waiting.find(number);
     arrived.wait(lock, [&] { return place->second.has_value() || gone; });
     std::optional<Reply> reply = std::move(waiting.extract(place).mapped());
-    if (!reply) throw_gone();
+    if (!reply) throw BrokerGone();
     return std::move(*reply);
   }
 
@@ -99,6 +105,10 @@ Reply BrokerClient::call(const Request& request, const std::vector<int>& fds) {
   try {
     // One message of a SEQPACKET socket is atomic: callers need no lock between them.
     os::send_message(impl_->socket, encode(RequestMessage{number, request}), fds);
+  } catch (const os::Error& error) {
+    impl_->forget(number);
+    if (means_gone(error)) throw BrokerGone();
+    throw;
   } catch (...) {
     impl_->forget(number);
     throw;

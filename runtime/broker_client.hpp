@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "os/error.hpp"
 #include "os/unique_fd.hpp"
 #include "runtime/broker_protocol.hpp"
 
@@ -12,6 +13,12 @@ namespace daiv::runtime {
 struct Reply {
   Answer answer;
   std::vector<os::UniqueFd> fds;
+};
+
+// The connection to the broker has ended: what was asked may have been done or not.
+class BrokerGone : public os::Error {
+public:
+  BrokerGone();
 };
 
 // The front's side of the broker's socket. Thread-safe; call() blocks the calling thread until the
@@ -27,7 +34,7 @@ public:
   BrokerClient& operator=(const BrokerClient&) = delete;
 
   // Sends `request` with `fds` (borrowed) and waits for its answer.
-  // Throws os::Error{EPIPE, "broker", …} where the broker is gone: then and for every later call.
+  // Throws BrokerGone: then and for every later call.
   Reply call(const Request& request, const std::vector<int>& fds = {});
 
 private:

@@ -15,6 +15,7 @@
 #include "netns/link.hpp"
 #include "netns/proxy_sockets.hpp"
 #include "os/crash_point.hpp"
+#include "os/disk_space.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/memfd.hpp"
@@ -79,7 +80,9 @@ Outcome Operations::perform(const Request& request, std::vector<os::UniqueFd> fd
 
 std::optional<Failed> Operations::refuse(const CreateSandbox& request,
                                          const std::vector<os::UniqueFd>& fds) const {
-  std::vector<std::string> faults = check_request(request, options_.ranges);
+  std::optional<std::uint32_t> earlier;
+  if (is_session_id(request.session)) earlier = sessions_.find_uid_base(request.session);
+  std::vector<std::string> faults = check_request(request, options_.ranges, earlier);
   if (request.egress && !is_planned_link(*request.egress, request.uid_base, options_))
     faults.emplace_back("the addresses of the link are not those of the session's uid range");
   if (!faults.empty()) return Failed{Failure::invalid, fmt::format("{}", fmt::join(faults, "; "))};
@@ -94,7 +97,7 @@ std::optional<Failed> Operations::refuse(const CreateSandbox& request,
 }
 
 std::optional<Failed> Operations::find_full_disk() const {
-  std::string shortage = find_shortage(options_.state_dir, options_.min_free_disk_bytes);
+  std::string shortage = os::find_disk_shortage(options_.state_dir, options_.min_free_disk_bytes);
   if (shortage.empty()) return std::nullopt;
   return Failed{Failure::no_space, std::move(shortage)};
 }

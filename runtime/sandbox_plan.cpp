@@ -30,8 +30,9 @@ void check_ids(const CreateSandbox& request, std::vector<std::string>& faults) {
 }
 
 void check_range(const CreateSandbox& request, const UidRanges& ranges,
-                 std::vector<std::string>& faults) {
-  if (ranges.is_session_range(request.uid_base)) return;
+                 std::optional<std::uint32_t> earlier, std::vector<std::string>& faults) {
+  const bool kept = earlier == request.uid_base && ranges.is_past_storage(request.uid_base);
+  if (kept || ranges.is_session_range(request.uid_base)) return;
   faults.push_back(fmt::format("uid base {} does not begin one of the session ranges from {} on",
                                request.uid_base, ranges.start));
 }
@@ -96,16 +97,19 @@ std::string plan_resolv_conf(const std::optional<EgressLink>& egress) {
 }  // namespace
 
 bool UidRanges::is_session_range(std::uint32_t base) const noexcept {
-  if (base <= start) return false;  // the first is the storage range
-  const std::uint32_t offset = base - start;
-  return offset % range_size == 0 && offset / range_size < count;
+  return is_past_storage(base) && (base - start) / range_size < count;
 }
 
-std::vector<std::string> check_request(const CreateSandbox& request, const UidRanges& ranges) {
+bool UidRanges::is_past_storage(std::uint32_t base) const noexcept {
+  return base > start && (base - start) % range_size == 0;
+}
+
+std::vector<std::string> check_request(const CreateSandbox& request, const UidRanges& ranges,
+                                       std::optional<std::uint32_t> earlier) {
   std::vector<std::string> faults;
   if (!is_session_id(request.session)) faults.push_back("the session's id is malformed");
   if (!is_hostname(request.hostname)) faults.push_back("the host name is malformed");
-  check_range(request, ranges, faults);
+  check_range(request, ranges, earlier, faults);
   check_ids(request, faults);
   check_layers(request, faults);
   check_limits(request.limits, faults);

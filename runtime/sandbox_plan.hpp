@@ -25,10 +25,14 @@ struct UidRanges {
   [[nodiscard]] std::uint32_t storage_base() const noexcept { return start; }
   // Whether `base` begins one of the ranges that sessions get.
   [[nodiscard]] bool is_session_range(std::uint32_t base) const noexcept;
+  // Whether it begins one of them, or one that would follow if `count` were larger.
+  [[nodiscard]] bool is_past_storage(std::uint32_t base) const noexcept;
 };
 
-// Every fault of the request, one sentence each; empty where there is none.
-std::vector<std::string> check_request(const CreateSandbox& request, const UidRanges& ranges);
+// Every fault of the request, one sentence each; empty where there is none. `earlier`: the range
+// that the session's writable layer has, which it keeps where fewer ranges are given now.
+std::vector<std::string> check_request(const CreateSandbox& request, const UidRanges& ranges,
+                                       std::optional<std::uint32_t> earlier = {});
 
 // The maps of the session's user namespace: 0 to 65,535, one to one onto the session's range. A
 // RUN_UID or RUN_GID above takes the place of id 65,535, which no distribution gives to anyone

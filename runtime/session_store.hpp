@@ -54,6 +54,8 @@ public:
   void discard(const std::string& session);
   // discard() where the directory has no record.
   void discard_unfinished(const std::string& session);
+  // The first uid of the range that its writable layer was made for; empty where it has none.
+  [[nodiscard]] std::optional<std::uint32_t> find_uid_base(const std::string& session) const;
   [[nodiscard]] bool has_writable_layer(const std::string& session) const;
   // Names of the sessions that have a directory.
   [[nodiscard]] std::vector<std::string> list() const;
@@ -64,7 +66,6 @@ public:
   void renew_claims();
 
 private:
-  [[nodiscard]] std::optional<std::uint32_t> find_uid_base(const std::string& session) const;
   void claim_for_layers(const BrokerOptions& options);
   bool claim(const std::string& session, std::uint32_t uid_base);
   [[nodiscard]] bool confirm_claim(const std::string& session, std::uint32_t uid_base) const;

@@ -5,6 +5,7 @@
 
 #include "images/image_service.hpp"
 #include "os/error.hpp"
+#include "runtime/broker_client.hpp"
 #include "sessions/agent_client.hpp"
 #include "sessions/sandbox_host.hpp"
 
@@ -62,6 +63,12 @@ namespace {
   throw error;
 }
 
+[[noreturn]] void rethrow(const runtime::BrokerGone&) {
+  throw SessionError(SessionFailure::unavailable,
+                     "the daemon lost the part that makes sandboxes and starts again: this request "
+                     "may have been carried out or not");
+}
+
 [[noreturn]] void rethrow(const os::Error& error) {
   if (error.error_number() == ENOSPC || error.error_number() == EDQUOT) {
     throw SessionError(SessionFailure::unavailable,
@@ -80,6 +87,8 @@ void rethrow_for_client(const std::exception_ptr& failure) {
   } catch (const HostError& error) {
     rethrow(error);
   } catch (const AgentError& error) {
+    rethrow(error);
+  } catch (const runtime::BrokerGone& error) {
     rethrow(error);
   } catch (const os::Error& error) {
     rethrow(error);

@@ -51,11 +51,14 @@ asio::awaitable<void> NativeSessions::reap() {
     co_await sweep();
     co_return;
   }
-  const std::optional<SharedSessions::Turn> lead = co_await shared_->lead();
-  if (lead) {
-    co_await sweep();
-  } else {
-    spdlog::info("event=sweep_left_out reason=\"other daemons sweep all the time\"");
+  try {
+    const std::optional<SharedSessions::Turn> lead = co_await shared_->lead();
+    if (lead) {
+      co_await sweep();
+    } else {
+      spdlog::info("event=sweep_left_out reason=\"other daemons sweep all the time\"");
+    }
+  } catch (const SharingAway&) {  // logged by the client, once
   }
 }
 
@@ -73,7 +76,9 @@ asio::awaitable<void> NativeSessions::sweep() {
     try {
       co_await reap_session(removal, begin);
     } catch (const boost::system::system_error&) {
-      throw;                                 // its own cancellation
+      throw;  // its own cancellation
+    } catch (const SharingAway&) {
+      throw;                                 // nobody knows any more whether a session is in use
     } catch (const std::exception& error) {  // the others are reaped all the same
       spdlog::error("session={} event=reaping_failed error=\"{}\"", removal.id, error.what());
     }

@@ -10,7 +10,6 @@
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "runtime/names.hpp"
-#include "sessions/session_service.hpp"
 
 namespace asio = boost::asio;
 
@@ -51,11 +50,6 @@ std::optional<Time> parse_time(const std::string& text) {
   return Time(std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
 }
 
-SessionError away(const redis::RedisError& error) {
-  return {SessionFailure::unavailable,
-          std::string("the locks of sessions can't be reached: ") + error.what()};
-}
-
 }  // namespace
 
 SharedSessions::SharedSessions(SharedSettings settings, asio::any_io_executor executor)
@@ -70,14 +64,19 @@ asio::awaitable<std::optional<SharedSessions::Turn>> SharedSessions::take_turn(
     std::optional<Turn> turn = co_await locks_.acquire(lock_key(id), settings_.lock_ttl, wait);
     co_return turn;
   } catch (const redis::RedisError& error) {
-    throw away(error);
+    throw SharingAway(error.what());
   }
 }
 
 asio::awaitable<std::optional<SharedSessions::Turn>> SharedSessions::lead() {
-  std::optional<Turn> turn = co_await locks_.acquire(
-      "daiv-sandbox:reaper-leader", settings_.reaper_interval, settings_.reaper_interval);
-  co_return turn;
+  const auto interval = settings_.reaper_interval;
+  try {
+    std::optional<Turn> turn =
+        co_await locks_.acquire("daiv-sandbox:reaper-leader", interval, interval);
+    co_return turn;
+  } catch (const redis::RedisError& error) {
+    throw SharingAway(error.what());
+  }
 }
 
 void SharedSessions::note_use(const std::string& id, Time when) {
@@ -103,7 +102,7 @@ asio::awaitable<std::optional<Time>> SharedSessions::last_use(std::string id) {
     const redis::Reply reply = co_await client_.command(std::move(question));
     co_return reply.kind == redis::Reply::Kind::text ? parse_time(reply.text) : std::nullopt;
   } catch (const redis::RedisError& error) {
-    throw away(error);
+    throw SharingAway(error.what());
   }
 }
 

@@ -12,9 +12,18 @@
 #include "sessions/redis/locks.hpp"
 #include "sessions/redis/url.hpp"
 #include "sessions/session_record.hpp"
+#include "sessions/session_service.hpp"
 #include "sessions/task_group.hpp"
 
 namespace daiv::sessions {
+
+// Redis is away: for a client, what a retry may clear.
+class SharingAway : public SessionError {
+public:
+  explicit SharingAway(const std::string& why)
+      : SessionError(SessionFailure::unavailable,
+                     "the locks of sessions can't be reached: " + why) {}
+};
 
 struct SharedSettings {
   redis::Url redis;
@@ -40,14 +49,15 @@ public:
   SharedSessions& operator=(const SharedSessions&) = delete;
 
   // The lock of a session, whose lock in this process the caller holds. Empty where others hold it
-  // for longer than `wait`. Throws SessionError where Redis is away.
+  // for longer than `wait`. Throws SharingAway.
   boost::asio::awaitable<std::optional<Turn>> take_turn(std::string id,
                                                         std::chrono::milliseconds wait);
-  // The right to sweep; empty where others sweep for longer than a reaper's interval.
+  // The right to sweep; empty where others sweep for longer than a reaper's interval. Throws
+  // SharingAway.
   boost::asio::awaitable<std::optional<Turn>> lead();
 
   void note_use(const std::string& id, Time when);
-  // Empty where nobody has told. Throws SessionError where Redis is away.
+  // Empty where nobody has told. Throws SharingAway.
   boost::asio::awaitable<std::optional<Time>> last_use(std::string id);
   void forget(const std::string& id);
 

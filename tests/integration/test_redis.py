@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import time
+import uuid
 
 import pytest
 
@@ -168,6 +169,24 @@ def test_without_redis_what_needs_the_lock_is_503_and_recovers_by_itself(own_dae
             api.close(one, force=True)
         log = daemon.log_text()
         assert log.count("event=redis_unavailable") == 2, "once for each time"
+
+
+def test_without_redis_what_is_the_daemons_own_is_swept_and_redis_is_spoken_of_twice(own_daemon, busybox):
+    with RedisServer() as redis:
+        daemon = own_daemon(DAIV_SANDBOX_REDIS_URL=f"redis://127.0.0.1:{redis.port}", DAIV_SANDBOX_REAPER_INTERVAL_SECONDS="1",
+                            DAIV_SANDBOX_RUNNING_SESSION_MAX_IDLE_SECONDS="1")
+        redis.kill()
+        idle = daemon.api().create(busybox)
+        for _ in range(4):  # one a sweep
+            orphan = daemon.state / "sessions" / str(uuid.uuid4())
+            orphan.mkdir()
+            eventually(lambda one=orphan: not one.exists(), "no orphan is removed")
+        assert "event=reaped" not in daemon.log_text(), "whether others use it can't be asked"
+        redis.start()
+        eventually(lambda: f"session={idle} event=reaped" in daemon.log_text(), "the idle session stays")
+        log = daemon.log_text()
+        assert log.count("event=redis_unavailable") == 1 and " E " not in log and "_failed" not in log, log
+        assert "event=redis_connected" in log.partition("event=redis_unavailable")[2]
 
 
 def test_a_command_under_way_outlives_redis(own_daemon, busybox):

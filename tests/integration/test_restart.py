@@ -10,7 +10,8 @@ import time
 import pytest
 
 import inventory
-from daemon import Refused, processes_of
+import oci
+from daemon import KEY, Refused, multipart, processes_of
 
 
 def wait_gone(pid):
@@ -60,6 +61,65 @@ def test_a_session_closed_before_the_restart_reopens_after_it(own_daemon, busybo
     daemon.start()
     assert daemon.api().output(session, "cat f") == "kept\n"
     daemon.api().close(session, force=True)
+
+
+def test_sessions_keep_their_range_where_fewer_are_given_now(own_daemon, busybox):
+    daemon = own_daemon()
+    api = daemon.api()
+    sessions = [api.create(busybox) for _ in range(3)]
+    for session in sessions:
+        api.run(session, "echo kept > f")
+    api.close(sessions[1])
+    api.close(sessions[2])
+    daemon.stop()
+    daemon.settings["DAIV_SANDBOX_UID_COUNT"] = "2"
+    daemon.start()
+    api = daemon.api()
+    for session in sessions:
+        assert api.output(session, "cat f") == "kept\n"
+    assert len({api.output(session, "cat /proc/self/uid_map") for session in sessions}) == 3
+    with pytest.raises(Refused) as refused:
+        api.create(busybox)
+    assert refused.value.status == 503 and "DAIV_SANDBOX_UID_COUNT" in refused.value.detail
+    for session in sessions:
+        api.close(session, force=True)
+    api.close(api.create(busybox), force=True)
+
+
+def test_requests_that_lose_the_broker_are_worth_a_retry(own_daemon, busybox):
+    """The broker is halted, so that all of them wait for it when it is killed."""
+    daemon = own_daemon()
+    api = daemon.api()
+    names = ("DELETE", "DELETE for good", "GET", "run", "fs", "seed")
+    sessions = {name: api.create(busybox) for name in names}
+    for name in ("GET", "run", "fs", "seed"):
+        api.close(sessions[name])
+    path = {name: f"/session/{session}/" for name, session in sessions.items()}
+    form, content_type = multipart({"repo_archive": oci.tar(oci.entry("seeded", "x"))})
+    requests = {
+        "POST": ("POST", "/session/", json.dumps({"base_image": busybox}), "application/json"),
+        "DELETE": ("DELETE", path["DELETE"], None, ""),
+        "DELETE for good": ("DELETE", path["DELETE for good"] + "?force=true", None, ""),
+        "GET": ("GET", path["GET"], None, ""),
+        "run": ("POST", path["run"], json.dumps({"commands": ["true"]}), "application/json"),
+        "fs": ("POST", path["fs"] + "fs/ls", json.dumps({"path": "/workspace"}), "application/json"),
+        "seed": ("POST", path["seed"] + "seed/", form, content_type),
+    }
+    broker = daemon.children()[0]
+    os.kill(broker, signal.SIGSTOP)
+    connections = {}
+    for name, (method, where, body, kind) in requests.items():
+        connections[name] = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
+        connections[name].request(method, "/api/v1" + where, body, {"X-API-Key": KEY, **({"Content-Type": kind} if kind else {})})
+    for _ in range(3):  # the front has turned to all of them meanwhile
+        assert daemon.api().raw("GET", "/-/health/")[0] == 200
+    os.kill(broker, signal.SIGKILL)
+    answers = {name: connection.getresponse() for name, connection in connections.items()}
+    assert {name: answer.status for name, answer in answers.items()} == dict.fromkeys(requests, 503)
+    assert daemon.process.wait(60) == 1, "whoever supervises it starts it again"
+    daemon.start()
+    for session in sessions.values():
+        daemon.api().close(session, force=True)
 
 
 def test_a_sandbox_that_died_meanwhile_is_a_stopped_session(own_daemon, busybox):

@@ -36,6 +36,20 @@ TEST(CheckRequest, NamesEveryFaultAtOnce) {
   EXPECT_EQ(check_request(bad, {}).size(), 4U);
 }
 
+TEST(CheckRequest, LetsASessionKeepARangePastTheLast) {
+  constexpr UidRanges ranges{0x70000000, 4};
+  CreateSandbox kept = request();
+  kept.uid_base = ranges.start + 6 * range_size;
+  EXPECT_EQ(check_request(kept, ranges).size(), 1U);
+  EXPECT_TRUE(check_request(kept, ranges, kept.uid_base).empty());
+  EXPECT_EQ(check_request(kept, ranges, kept.uid_base + range_size).size(), 1U) << "another's";
+  for (const std::uint32_t never :
+       {ranges.storage_base(), ranges.start - range_size, 0U, kept.uid_base + 1}) {
+    kept.uid_base = never;
+    EXPECT_EQ(check_request(kept, ranges, never).size(), 1U) << never;
+  }
+}
+
 TEST(CheckRequest, RefusesALayerThatAppearsTwice) {
   CreateSandbox bad = request();
   bad.layers = {"aaaaaa", "bbbbbb", "aaaaaa"};

@@ -20,6 +20,7 @@
 #include "os/error.hpp"
 #include "os/io.hpp"
 #include "os/socket.hpp"
+#include "runtime/broker_client.hpp"
 #include "sessions/sandbox_host.hpp"
 
 namespace daiv::sessions {
@@ -125,6 +126,7 @@ public:
   Sandbox create(const SandboxSpec& spec) override {
     if (before_creation) before_creation();
     const std::scoped_lock lock(mutex_);
+    if (gone) throw runtime::BrokerGone();
     if (fail_next) {
       layers_on_disk.insert(spec.request.session);
       throw HostError(*std::exchange(fail_next, std::nullopt), "no luck");
@@ -140,10 +142,12 @@ public:
   }
   void kill(const std::string& session) override {
     const std::scoped_lock lock(mutex_);
+    if (gone) throw runtime::BrokerGone();
     running_.erase(session);
   }
   void remove(const std::string& session) override {
     const std::scoped_lock lock(mutex_);
+    if (gone) throw runtime::BrokerGone();
     if (failing_removals > 0) {
       --failing_removals;
       throw HostError(runtime::Failure::internal, "no luck");
@@ -179,6 +183,7 @@ public:
   std::set<std::string> layers_on_disk;
   SandboxSpec last_spec;
   int failing_removals = 0;
+  bool gone = false;
   int creations = 0;
   int adoptions = 0;
 

@@ -56,6 +56,21 @@ TEST_F(NativeSessionsTest, AFailedCreationLeavesNothing) {
   for (int count = 0; count < 3; ++count) create();  // every range came back
 }
 
+TEST_F(NativeSessionsTest, WhatLosesTheBrokerIsWorthARetry) {
+  const std::string stopped = create();
+  const auto close = [&](const std::string& id, CloseMode mode) {
+    run_to_end(io, sessions->close(id, mode));
+  };
+  close(stopped, CloseMode::keep_warm);
+  const std::string running = create();
+  host->gone = true;
+  EXPECT_EQ(failure_of([&] { create(); }), SessionFailure::unavailable);
+  EXPECT_EQ(failure_of([&] { run(stopped, {"true"}); }), SessionFailure::unavailable);
+  EXPECT_EQ(failure_of([&] { close(running, CloseMode::keep_warm); }), SessionFailure::unavailable);
+  EXPECT_EQ(failure_of([&] { close(stopped, CloseMode::remove); }), SessionFailure::unavailable);
+  host->gone = false;
+}
+
 TEST_F(NativeSessionsTest, AnotherDaemonsUidRangeIsPassedOver) {
   host->fail_next = runtime::Failure::range_taken;
   create();
