@@ -15,6 +15,8 @@
 #include "cli/host_directories.hpp"
 #include "cli/privileges.hpp"
 #include "cli/program_paths.hpp"
+#include "os/disk_space.hpp"
+#include "os/error.hpp"
 #include "runtime/broker_client.hpp"
 
 using nlohmann::json;
@@ -23,6 +25,7 @@ namespace daiv::cli {
 namespace {
 
 constexpr std::uint64_t low_disk_bytes = 2ULL << 30;
+constexpr std::string_view make_room = "make room, or run daiv-sandbox prune --all";
 
 // What was looked at, and "ok" or what is wrong and how to mend it.
 struct Check {
@@ -54,16 +57,17 @@ std::string check_settings(const LoadedSettings& loaded) {
   return join(faults);
 }
 
+// What creations would be refused for, and a warning before.
 std::string check_disk(const Settings& settings) {
   std::filesystem::path place = settings.state_dir;
   while (!std::filesystem::exists(place)) place = place.parent_path();
+  const std::string shortage = os::find_disk_shortage(place, settings.min_free_disk_bytes);
+  if (!shortage.empty()) return fmt::format("{}: {}, {}", place.string(), shortage, make_room);
   struct statvfs status{};
-  if (::statvfs(place.c_str(), &status) != 0)
-    return fmt::format("can't look at {}", place.string());
+  os::check(::statvfs(place.c_str(), &status), "statvfs", place.string());
   const std::uint64_t free = std::uint64_t{status.f_bavail} * status.f_frsize;
   if (free >= low_disk_bytes) return "ok";
-  return fmt::format("only {} MB are free at {}: make room, or run daiv-sandbox prune --all",
-                     free >> 20, place.string());
+  return fmt::format("only {} MiB are free at {}: {}", free >> 20, place.string(), make_room);
 }
 
 std::string check_ca(const Settings& settings) {

@@ -42,6 +42,7 @@ images::ImageSettings plan_image_settings(const Settings& settings,
       settings.keep_blobs == Switch::on ? images::BlobRetention::keep : images::BlobRetention::drop;
   plan.prune_above_used_fraction = settings.disk_watermark;
   plan.no_progress_limit = settings.pull_no_progress;
+  plan.min_free_bytes = settings.min_free_disk_bytes;
   ProxyEnvironment proxies = read_proxy_environment(find_environment_variable);
   plan.https_proxy = std::move(proxies.https_proxy);
   plan.http_proxy = std::move(proxies.http_proxy);

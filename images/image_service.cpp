@@ -28,6 +28,7 @@
 #include "images/single_flight.hpp"
 #include "images/store_recovery.hpp"
 #include "os/crash_point.hpp"
+#include "os/disk_space.hpp"
 #include "os/error.hpp"
 #include "os/io.hpp"
 
@@ -81,6 +82,12 @@ ImageRecord make_record(std::string id, std::string config, const ConfigFile& pa
   for (const Digest& chain_id : chain_ids(parsed.diff_ids))
     record.chain_ids.push_back(chain_id.string());
   return record;
+}
+
+// The broker refuses to unpack as well; here nothing is fetched or copied in vain.
+void check_disk(const ImageSettings& settings) {
+  std::string shortage = os::find_disk_shortage(settings.state_dir, settings.min_free_bytes);
+  if (!shortage.empty()) throw ImageError(ImageFailure::no_space, std::move(shortage));
 }
 
 // Bytes above the watermark of the file system that `path` is on.
@@ -227,6 +234,7 @@ Image ImageService::Impl::pull(const Reference& reference, const PullObserver& o
                                const std::stop_token& stop) {
   notify(observer, {"", Stage::resolving, 0, 0});
   const auto resolved = std::make_shared<const Resolved>(registry.resolve(reference, stop));
+  check_disk(settings);
   blobs.add(resolved->manifest_digest, resolved->manifest);
   blobs.add(resolved->config_blob.digest, resolved->config_bytes);
   return std::move(carry_out(plan(resolved, observer), observer, stop).front());
@@ -234,6 +242,7 @@ Image ImageService::Impl::pull(const Reference& reference, const PullObserver& o
 
 std::vector<Image> ImageService::Impl::load(const os::UniqueFd& input, const PullObserver& observer,
                                             const std::stop_token& stop) {
+  check_disk(settings);
   const LoadArchive archive(input, state_dir + "/tmp", stop);
   std::vector<Image> loaded;
   for (ArchivedImage& archived : read_layout(archive, platform)) {

@@ -124,6 +124,8 @@ struct ImageSettings {
   std::uint64_t max_layer_bytes = 0;       // unpacked, 0: none
   double prune_above_used_fraction = 0.9;  // of the file system that holds the layers
   std::chrono::seconds no_progress_limit{60};
+  std::uint64_t min_free_bytes =
+      0;  // with less on the disk of `state_dir`, nothing is brought; 0: none
 };
 
 // Images on this host: finds, pulls, loads and removes them. Thread-safe; every call may block, so

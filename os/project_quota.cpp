@@ -50,12 +50,15 @@ void set_project(const UniqueFd& directory, std::uint32_t project) {
   check(::ioctl(directory.get(), FS_IOC_FSSETXATTR, &attributes), "ioctl", "FS_IOC_FSSETXATTR");
 }
 
-void set_project_limit(const UniqueFd& directory, std::uint32_t project, std::uint64_t bytes) {
-  if_dqblk limit{};
-  limit.dqb_bhardlimit = (bytes + block_bytes - 1) / block_bytes;
-  limit.dqb_bsoftlimit = limit.dqb_bhardlimit;
-  limit.dqb_valid = QIF_BLIMITS;
-  check(static_cast<int>(call(directory, Q_SETQUOTA, project, &limit)), "quotactl_fd",
+void set_project_limit(const UniqueFd& directory, std::uint32_t project,
+                       const ProjectLimit& limit) {
+  if_dqblk quota{};
+  quota.dqb_bhardlimit = (limit.bytes + block_bytes - 1) / block_bytes;
+  quota.dqb_bsoftlimit = quota.dqb_bhardlimit;
+  quota.dqb_ihardlimit = limit.files;
+  quota.dqb_isoftlimit = quota.dqb_ihardlimit;
+  quota.dqb_valid = QIF_BLIMITS | QIF_ILIMITS;
+  check(static_cast<int>(call(directory, Q_SETQUOTA, project, &quota)), "quotactl_fd",
         "Q_SETQUOTA");
 }
 

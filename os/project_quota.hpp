@@ -17,8 +17,13 @@ std::uint32_t project_of(const UniqueFd& directory);
 // Puts an empty directory, and all that is made below it, into `project`.
 void set_project(const UniqueFd& directory, std::uint32_t project);
 
-// Bounds what `project` has on the filesystem of `directory`, rounded up to a KiB (quotactl(2),
-// Q_SETQUOTA; quotactl_fd is Linux 5.14). What passes it is EDQUOT.
-void set_project_limit(const UniqueFd& directory, std::uint32_t project, std::uint64_t bytes);
+struct ProjectLimit {
+  std::uint64_t bytes;  // rounded up to a KiB
+  std::uint64_t files;  // inodes: files, directories, links
+};
+
+// Bounds what `project` has on the filesystem of `directory` (quotactl(2), Q_SETQUOTA; quotactl_fd
+// is Linux 5.14). What passes it is EDQUOT.
+void set_project_limit(const UniqueFd& directory, std::uint32_t project, const ProjectLimit& limit);
 
 }  // namespace daiv::os

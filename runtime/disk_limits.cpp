@@ -1,10 +1,9 @@
 #include "runtime/disk_limits.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/statvfs.h>
 
-#include "os/error.hpp"
+#include <algorithm>
+
 #include "os/io.hpp"
 #include "os/project_quota.hpp"
 
@@ -14,6 +13,10 @@ namespace {
 constexpr std::string_view no_quota =
     "DAIV_SANDBOX_SESSION_DISK_BYTES needs a state directory on ext4 or xfs with project quota: "
     "mount it with prjquota (ext4: after tune2fs -O project,quota), or unset it";
+
+// A file takes at least a block: empty ones must not use up the inodes of all others.
+constexpr std::uint64_t bytes_per_file = 4096;
+constexpr std::uint64_t least_files = 4096;  // even a small bound holds a checkout
 
 }  // namespace
 
@@ -26,19 +29,9 @@ std::expected<void, Failed> bound_writable_layer(const os::UniqueFd& directory,
     const os::UniqueFd part = os::open_at(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (layer == WritableLayer::fresh) os::set_project(part, uid_base);
   }
-  os::set_project_limit(directory, uid_base, bytes);
+  const std::uint64_t files = std::max(bytes / bytes_per_file, least_files);
+  os::set_project_limit(directory, uid_base, {bytes, files});
   return {};
-}
-
-std::string find_shortage(const std::string& path, std::uint64_t floor) {
-  struct statvfs status{};
-  os::check(::statvfs(path.c_str(), &status), "statvfs", path);
-  const std::uint64_t left = status.f_bavail * status.f_frsize;
-  if (left >= floor) return {};
-  return fmt::format(
-      "the host's disk has {} MiB left, below the floor of {} MiB "
-      "(DAIV_SANDBOX_MIN_FREE_DISK_BYTES): no new sessions or images until there is more",
-      left >> 20, floor >> 20);
 }
 
 std::string check_disk_bound(const std::string& path) {

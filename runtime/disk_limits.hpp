@@ -13,16 +13,12 @@ namespace daiv::runtime {
 enum class WritableLayer : std::uint8_t { fresh, kept };
 
 // Bounds the writable layer of the session in `directory` (with its `upper` and `work`) to `bytes`
-// by project quota; the project is the first of the session's own uids, so no other's on this host.
-// A layer that was made without a bound keeps going without. The refusal is `unsupported` where the
-// filesystem enforces none. Throws os::Error.
+// and to a file for each 4 KiB of them by project quota; the project is the first of the session's
+// own uids, so no other's on this host. A layer that was made without a bound keeps going without.
+// The refusal is `unsupported` where the filesystem enforces none. Throws os::Error.
 std::expected<void, Failed> bound_writable_layer(const os::UniqueFd& directory,
                                                  std::uint32_t uid_base, std::uint64_t bytes,
                                                  WritableLayer layer);
-
-// Whether the filesystem of `path` has less than `floor` bytes free, in words for the client; empty
-// where it has enough. Throws os::Error.
-std::string find_shortage(const std::string& path, std::uint64_t floor);
 
 // "ok", or how to make the filesystem of `path` enforce a bound.
 std::string check_disk_bound(const std::string& path);

@@ -8,7 +8,6 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -34,7 +33,6 @@ namespace daiv::runtime {
 namespace {
 
 constexpr std::string_view good = "ok";
-constexpr std::uint64_t wanted_free_bytes = 2ULL << 30;
 constexpr std::size_t max_subid_bytes = 1U << 20;
 constexpr unsigned wanted_major = 6;
 constexpr unsigned wanted_minor = 1;
@@ -85,15 +83,6 @@ std::string check_overlap(const BrokerOptions& options) {
   return std::string(good);
 }
 
-std::string check_disk(const BrokerOptions& options) {
-  struct statvfs status{};
-  os::check(::statvfs(options.state_dir.c_str(), &status), "statvfs", options.state_dir);
-  const std::uint64_t free_bytes = status.f_bavail * status.f_frsize;
-  if (free_bytes >= wanted_free_bytes) return std::string(good);
-  return fmt::format("{} has {} MiB left: prune images or enlarge the disk", options.state_dir,
-                     free_bytes >> 20);
-}
-
 std::string check_quota(const BrokerOptions& options) {
   return options.session_disk_bytes == 0 ? std::string(good) : check_disk_bound(options.state_dir);
 }
@@ -118,7 +107,7 @@ void try_overlay(const os::UniqueFd& scratch, const UidRanges& ranges) {
   os::Pipe report = os::make_pipe();
   os::Child child = os::clone_process(CLONE_NEWUSER | CLONE_NEWNS);
   if (!child) {
-    std::string text;
+    std::string text;  // errno and words
     try {
       std::array<std::byte, 1> signal{};
       os::read_full(go.read_end, signal);
@@ -131,8 +120,10 @@ void try_overlay(const os::UniqueFd& scratch, const UidRanges& ranges) {
       os::mount_filesystem("overlay", "../root", MS_NODEV,
                            "userxattr,lowerdir=lower1,upperdir=../upper,workdir=../work");
       os::open_file("../root/written", O_WRONLY | O_CREAT, 0600);
+    } catch (const os::Error& error) {
+      text = fmt::format("{}{}", error.error_number(), error.what());
     } catch (const std::exception& error) {
-      text = error.what();
+      text = fmt::format("{}{}", ENOTSUP, error.what());
     }
     static_cast<void>(!::write(report.write_end.get(), text.data(), text.size()));
     ::_exit(0);
@@ -142,7 +133,20 @@ void try_overlay(const os::UniqueFd& scratch, const UidRanges& ranges) {
   os::write_full(go.write_end, "g");
   const std::string text = os::read_all(report.read_end, 4096);
   child.wait();
-  if (!text.empty()) throw os::Error(ENOTSUP, "overlay", text);
+  if (text.empty()) return;
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [words, error] = std::from_chars(text.data(), end, number);
+  throw os::Error(error == std::errc{} ? number : ENOTSUP, "overlay of", std::string(words, end));
+}
+
+std::string explain_overlay_fault(const os::Error& error, const std::string& state_dir) {
+  if (error.error_number() == ENOSPC || error.error_number() == EDQUOT)
+    return fmt::format("not tried, since no space is left at {}: {}", state_dir, error.what());
+  return fmt::format(
+      "{}: overlayfs over idmapped mounts needs Linux 5.19 and a state directory on ext4, xfs or "
+      "btrfs",
+      error.what());
 }
 
 std::string check_overlay(const BrokerOptions& options) {
@@ -152,10 +156,7 @@ std::string check_overlay(const BrokerOptions& options) {
   try {
     try_overlay(open_own_directory(trash, name, 0711, {}), options.ranges);
   } catch (const os::Error& error) {
-    fault = fmt::format(
-        "{}: overlayfs over idmapped mounts needs Linux 5.19 and a state directory on ext4, xfs or "
-        "btrfs",
-        error.what());
+    fault = explain_overlay_fault(error, options.state_dir);
   }
   remove_tree(trash, name);
   return fault;
@@ -199,7 +200,6 @@ HostReport probe_host(const BrokerOptions& options) {
       {"seccomp", check_seccomp},
       {"overlay", [&] { return check_overlay(options); }},
       {"uid ranges", [&] { return check_overlap(options); }},
-      {"disk", [&] { return check_disk(options); }},
       {"disk quota", [&] { return check_quota(options); }},
   };
   if (!options.egress_network.empty())

@@ -1,5 +1,6 @@
 """A daemon of the build tree with directories, port, key and uid ranges of its own, and a client of its API."""
 import base64
+import contextlib
 import fcntl
 import http.client
 import json
@@ -212,6 +213,22 @@ class Daemon:
 
     def __exit__(self, *_):
         self.remove()
+
+
+@contextlib.contextmanager
+def on_tmpfs(build, options, **settings):
+    """A daemon whose state is on a tmpfs with OPTIONS."""
+    daemon = Daemon(build, settings)
+    daemon.state.mkdir(mode=0o711)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0711,{options}", "tmpfs", str(daemon.state)], check=True)
+    try:
+        yield daemon.start()
+    finally:
+        try:
+            daemon.stop()
+        finally:
+            subprocess.run(["umount", "-l", str(daemon.state)], check=True)
+            daemon.remove()
 
 
 def processes_of(uids):

@@ -1,7 +1,6 @@
 """The store of images over time: what stays, what goes by itself, and what happens where the disk is full."""
 import json
 import os
-import subprocess
 import time
 
 import pytest
@@ -87,11 +86,8 @@ def test_a_pull_finds_that_the_tag_has_moved_and_a_session_does_not_look(own_dae
 
 def test_a_full_disk_is_said_and_leaves_nothing(build, push):
     """On a file system of its own. 503, since room may be made; then a small image fits."""
-    daemon = daemons.Daemon(build, {"DAIV_SANDBOX_MIN_FREE_DISK_BYTES": "0"})
-    daemon.state.mkdir(mode=0o711)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=0711", "tmpfs", str(daemon.state)], check=True)
-    try:
-        api = daemon.start().api()
+    with daemons.on_tmpfs(build, "size=32m", DAIV_SANDBOX_MIN_FREE_DISK_BYTES="0") as daemon:
+        api = daemon.api()
         large = images.busybox(None, oci.Layer.of(oci.entry("opt/noise", os.urandom(40_000_000))))
         with pytest.raises(Refused) as refused:
             api.create(push(large, "too-large"))
@@ -100,9 +96,3 @@ def test_a_full_disk_is_said_and_leaves_nothing(build, push):
         session = api.create(push(text_image("small"), "small"))
         assert api.output(session, "cat /opt/text") == "small"
         api.close(session, force=True)
-    finally:
-        try:
-            daemon.stop()
-        finally:
-            subprocess.run(["umount", "-l", str(daemon.state)], check=True)
-            daemon.remove()

@@ -33,6 +33,22 @@ def test_a_session_cannot_write_more_than_its_bound(_):
         guest.restart()
 
 
+def test_a_session_cannot_make_more_files_than_its_bound(_):
+    guest.restart(DAIV_SANDBOX_SESSION_DISK_BYTES=4 * MIB)
+    try:
+        api = guest.api()
+        full, other = api.create(guest.BUSYBOX), api.create(guest.BUSYBOX)
+        command = "i=0; while [ $i -lt 6000 ] && true >/tmp/e$i; do i=$((i+1)); done 2>/dev/null; echo $i"
+        made = int(api.run_one(full, command)[0])
+        assert 3900 < made <= 4096, made
+        assert api.run_one(other, "touch /tmp/one") == ("", 0), "one bound for two sessions"
+        assert api.run_one(full, "rm -r /tmp/e* && touch /tmp/one")[1] == 0
+        for session in (full, other):
+            api.close(session, force=True)
+    finally:
+        guest.restart()
+
+
 def test_without_quota_a_bound_is_refused(_):
     # The bound is asked of a state directory on a file system that has no quota: the guest's root.
     # As docs/operations.md says how to have it elsewhere.
