@@ -5,6 +5,7 @@ import threading
 import time
 
 import guest
+import oci
 from guest import MIB, Session
 
 # Reading fills dd's buffer within one system call: page faults of a program are slow in this guest.
@@ -107,6 +108,21 @@ def test_processes_are_bounded_and_disturb_no_other_session(_):
             output, code = result[0]
             assert code == 137 and "can't fork" in output, (output, code)
             assert full.run("echo alive") == ("alive\n", 0)
+    finally:
+        guest.restart()
+
+
+def test_the_least_limit_of_processes_is_enough_for_each_operation(_):
+    guest.restart(DAIV_SANDBOX_PIDS_LIMIT=8)
+    try:
+        with Session(guest.BUSYBOX) as session:
+            api = guest.api()
+            for _ in range(2):  # the second time after a reopen
+                assert api.fs(session.id, "ls", path="/workspace")["error"] is None
+                assert api.fs(session.id, "grep", path="/workspace", pattern="none")["error"] is None
+                assert session.run("echo one | cat | cat") == ("one\n", 0)
+                api.close(session.id)
+            assert api.seed(session.id, oci.tar(oci.entry("seeded", "x")))[0] == 204
     finally:
         guest.restart()
 
