@@ -36,7 +36,10 @@ FsPool::~FsPool() {
 }
 
 void FsPool::submit(os::UniqueFd connection, std::uint32_t length) {
-  Job job{std::move(connection), length};
+  place({.connection = std::move(connection), .length = length});
+}
+
+void FsPool::place(Job job) {
   const auto idle = std::ranges::find_if(
       workers_, [](const Worker& worker) { return !worker.busy && !worker.retiring; });
   if (idle != workers_.end()) return give(idle, std::move(job));
@@ -61,9 +64,11 @@ FsPool::Position FsPool::start_worker() {
   const auto worker = workers_.emplace(workers_.end());
   worker->pid = pid;
   worker->control = std::move(mine);
+  worker->inbox = std::move(theirs);
   worker->control_watch = Watch(context_.loop, worker->control, EPOLLIN,
                                 [this, worker](std::uint32_t) { on_control(worker); });
   context_.workers.insert(pid);
+  context_.reaper.keep_running(pid);
   context_.reaper.expect(pid, [this, worker](ExecOutcome, int) { on_exit(worker); });
   return worker;
 }
@@ -73,11 +78,13 @@ void FsPool::give(Position worker, Job job) {
   worker->busy = true;
   worker->answering = false;
   worker->job = std::move(job);
+  ++worker->job.tries;
   const std::array fds = {worker->job.connection.get()};
   const FsAssignment assignment{worker->job.length};
   try {
     os::send_message(worker->control, assignment.bytes(), fds);
-  } catch (const os::Error&) {  // it has just died: on_exit answers
+  } catch (const os::Error&) {  // such as ETOOMANYREFS: on_exit answers
+    ::kill(worker->pid, SIGKILL);
     return;
   }
   worker->front_watch = Watch(context_.loop, worker->job.connection, EPOLLRDHUP,
@@ -131,19 +138,32 @@ void FsPool::on_front_gone(Position worker) {
   on_control(worker);  // it may have been answered already: the front closes as soon as it has read
   if (!worker->busy || worker->answering) return;
   worker->front_watch.reset();
+  worker->job.connection.reset();  // nobody waits for it, and nobody else is to do it
   ::kill(worker->pid, SIGKILL);
+}
+
+// Whether a worker that has ended left its request as it was: it had not even read the assignment.
+bool FsPool::take_back(const Worker& worker) {
+  char assignment = 0;
+  return os::retry_eintr([&] {
+           return ::recv(worker.inbox.get(), &assignment, sizeof assignment, MSG_DONTWAIT);
+         }) > 0;
 }
 
 void FsPool::on_exit(Position worker) {
   on_control(worker);
   context_.workers.erase(worker->pid);
-  if (worker->busy && worker->job.connection)
-    send_failed(worker->job.connection, "the file operation was interrupted");
+  Job unanswered = worker->busy ? std::move(worker->job) : Job();
+  const bool untouched = take_back(*worker);
   workers_.erase(worker);
+  if (unanswered.connection && untouched && unanswered.tries < max_tries && !context_.terminating)
+    waiting_.push_front(std::move(unanswered));
+  else if (unanswered.connection)
+    send_failed(unanswered.connection, "the file operation was interrupted");
   if (waiting_.empty() || context_.terminating) return waiting_.clear();
   Job job = std::move(waiting_.front());
   waiting_.pop_front();
-  submit(std::move(job.connection), job.length);
+  place(std::move(job));
 }
 
 }  // namespace daiv::agent

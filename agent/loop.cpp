@@ -14,6 +14,9 @@ namespace daiv::agent {
 
 namespace {
 
+// Ten years, which is as good as any longer time and does not overflow the clock.
+constexpr std::chrono::milliseconds longest_delay{std::chrono::hours(10 * 365 * 24)};
+
 // One operation that fails (memory, descriptors) must not end PID 1, and the sandbox with it: its
 // front sees no answer, gives up at its deadline and closes, which ends the operation.
 template <typename Call>
@@ -124,7 +127,7 @@ void Watch::set_events(std::uint32_t events) {
 Timer::Timer(Loop& loop, std::chrono::milliseconds delay, std::function<void()> callback)
     : loop_(&loop), token_(++loop.last_token_) {
   loop.timers_.emplace(token_,
-                       Loop::Due{Loop::Clock::now() + delay,
+                       Loop::Due{Loop::Clock::now() + std::min(delay, longest_delay),
                                  std::make_shared<std::function<void()>>(std::move(callback))});
 }
 

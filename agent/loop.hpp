@@ -69,7 +69,7 @@ private:
   std::uint32_t events_ = 0;
 };
 
-// Calls back once, unless it is reset or destroyed before.
+// Calls back once, after `delay` however long it is, unless it is reset or destroyed before.
 class Timer {
 public:
   Timer() noexcept = default;

@@ -34,10 +34,12 @@ void Reaper::reap() {
   signalfd_siginfo ignored{};
   while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
   }
+  continue_stopped();
   int reaped = 0;
   for (;; ++reaped) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) break;
+    stops_.erase(info.si_pid);
     const auto found = expected_.find(info.si_pid);
     if (found != expected_.end()) {
       const auto callback = std::move(found->second);
@@ -59,6 +61,16 @@ void Reaper::reap() {
       const auto observer = found->second;
       observer();
     }
+}
+
+void Reaper::continue_stopped() {
+  // One by one: nobody else's children, however many are stopped and continued, hide these. The
+  // SIGCHLD comes for stops too (sigaction(2), SA_NOCLDSTOP), and each is told once.
+  for (auto& [pid, stops] : stops_) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG) != 0) continue;
+    if (info.si_pid == pid) ::kill(pid, ++stops < max_stops ? SIGCONT : SIGKILL);
+  }
 }
 
 }  // namespace daiv::agent

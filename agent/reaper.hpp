@@ -26,6 +26,12 @@ public:
   void expect(pid_t pid, ExitCallback callback) { expected_[pid] = std::move(callback); }
   void forget(pid_t pid) { expected_.erase(pid); }
 
+  // Does not let `pid`, a child, stand still: others of its user may stop it (signal(7), SIGSTOP).
+  // It is continued at once, and ended where that happens max_stops times, as by then it is
+  // being stopped on purpose and gets nowhere.
+  void keep_running(pid_t pid) { stops_[pid] = 0; }
+  static constexpr int max_stops = 16;
+
   // Called after each batch of ended processes for as long as the returned id is not given to
   // unsubscribe().
   std::uint64_t subscribe(std::function<void()> observer);
@@ -36,9 +42,12 @@ public:
   void reap();
 
 private:
+  void continue_stopped();
+
   os::UniqueFd signals_;
   Watch watch_;
   std::unordered_map<pid_t, ExitCallback> expected_;
+  std::unordered_map<pid_t, int> stops_;  // how often each has been stopped
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, std::function<void()>> observers_;
 };

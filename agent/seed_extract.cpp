@@ -8,9 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <exception>
-#include <memory>
 
 #include "agent/seed_policy.hpp"
 #include "os/error.hpp"
@@ -30,73 +27,13 @@ char* __wrap_nl_langinfo(nl_item item) {
 namespace daiv::agent {
 namespace {
 
-using Archive = std::unique_ptr<archive, int (*)(archive*)>;
-
-[[noreturn]] void refuse(std::string_view reason) {
-  throw SeedError(SeedOutcome::invalid_archive,
-                  fmt::format("Invalid or truncated archive: {}", reason));
-}
-
-// The bytes that libarchive asks for, and where the last one that is not zero lies: padding may
-// follow an archive, anything else may not.
-class Feed {
-public:
-  explicit Feed(const ByteSource& source) : source_(source) {}
-
-  la_ssize_t next(const void** block) noexcept {
-    try {
-      const auto bytes = source_();
-      note(bytes);
-      *block = bytes.data();
-      return static_cast<la_ssize_t>(bytes.size());
-    } catch (...) {  // no exception crosses libarchive: it goes on after the call, in rethrow()
-      failure_ = std::current_exception();
-      return -1;
-    }
-  }
-
-  void rethrow() const {
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
-  // Reads what the decoder has not asked for.
-  void drain() {
-    while (true) {
-      const auto bytes = source_();
-      if (bytes.empty()) return;
-      note(bytes);
-    }
-  }
-
-  [[nodiscard]] std::int64_t end_of_content() const noexcept { return end_of_content_; }
-
-private:
-  void note(std::string_view bytes) noexcept {
-    const auto last = bytes.find_last_not_of('\0');
-    if (last != std::string_view::npos)
-      end_of_content_ = position_ + static_cast<std::int64_t>(last) + 1;
-    position_ += static_cast<std::int64_t>(bytes.size());
-  }
-
-  const ByteSource& source_;
-  std::exception_ptr failure_;
-  std::int64_t position_ = 0;
-  std::int64_t end_of_content_ = 0;
-};
-
-la_ssize_t read_from_feed(archive*, void* feed, const void** block) {
-  return static_cast<Feed*>(feed)->next(block);
-}
+constexpr std::int64_t tar_block_bytes = 512;
+constexpr std::int64_t end_mark_bytes = 2 * tar_block_bytes;  // pax(1), ustar Interchange Format
 
 class Extraction {
 public:
   Extraction(const ByteSource& source, SeedTree& tree, SeedBudget& budget)
-      : feed_(source),
-        tree_(tree),
-        budget_(budget),
-        archive_(::archive_read_new(), ::archive_read_free) {
-    if (!archive_) throw std::bad_alloc();
-  }
+      : unpacker_(source), reader_([this] { return next_bytes(); }), tree_(tree), budget_(budget) {}
 
   LeftOut run() {
     open();
@@ -104,42 +41,43 @@ public:
       count(entry);
       take(entry);
     }
-    feed_.drain();
-    if (feed_.end_of_content() > ::archive_filter_bytes(archive_.get(), -1))
-      refuse("trailing data");
+    unpacker_.finish();
     tree_.finish();
     return std::move(left_out_);
   }
 
 private:
   void open() {
-    archive* const reader = archive_.get();
-    ::archive_read_support_filter_gzip(reader);
-    ::archive_read_support_filter_bzip2(reader);
-    ::archive_read_support_filter_xz(reader);
-    ::archive_read_support_filter_zstd(reader);
-    ::archive_read_support_format_tar(reader);
+    ::archive_read_support_format_tar(reader_.get());
     // Without this the reader stops at the end mark and never sees what follows it: members of a
     // further tar are extracted, what is no tar refuses the archive.
-    ::archive_read_set_option(reader, "tar", "read_concatenated_archives", "1");
-    check(::archive_read_open(reader, &feed_, nullptr, read_from_feed, nullptr));
+    ::archive_read_set_option(reader_.get(), "tar", "read_concatenated_archives", "1");
+    reader_.open();
   }
 
-  // Whatever is not entirely right refuses the archive, as half a tree is worse than none.
-  void check(int result) {
-    if (result == ARCHIVE_OK || result == ARCHIVE_WARN) return;
-    feed_.rethrow();
-    const char* const text = ::archive_error_string(archive_.get());
-    if (::archive_errno(archive_.get()) == ENOMEM)
-      refuse("too much memory is needed to decompress it");
-    refuse(text != nullptr ? text : "unreadable");
+  std::string_view next_bytes() {
+    const auto bytes = unpacker_.next();
+    return bytes.empty() ? padding() : bytes;
+  }
+
+  // What is missing to a whole block where zeros follow the end mark: libarchive would take them
+  // for a header that is cut. Bytes of a member are never made up.
+  std::string_view padding() const {
+    const std::int64_t partial = reader_.position() % tar_block_bytes;
+    const std::int64_t end = reader_.end_of_content();
+    const std::int64_t end_of_blocks =
+        (end + tar_block_bytes - 1) / tar_block_bytes * tar_block_bytes;
+    if (partial == 0 || in_member_) return {};
+    if (reader_.position() - partial - end_of_blocks < end_mark_bytes) return {};
+    static constexpr std::array<char, tar_block_bytes> zeros{};
+    return {zeros.data(), static_cast<std::size_t>(tar_block_bytes - partial)};
   }
 
   archive_entry* next() {
     archive_entry* entry = nullptr;
-    const int result = ::archive_read_next_header(archive_.get(), &entry);
+    const int result = ::archive_read_next_header(reader_.get(), &entry);
     if (result == ARCHIVE_EOF) return nullptr;
-    check(result);
+    reader_.check(result);
     return entry;
   }
 
@@ -157,7 +95,7 @@ private:
 
   void take(archive_entry* entry) {
     const char* const raw_name = ::archive_entry_pathname(entry);
-    if (raw_name == nullptr) refuse("a member's name is not readable");
+    if (raw_name == nullptr) refuse_archive("a member's name is not readable");
     const auto name = tidy_name(raw_name);
     if (const auto text = refusal(name.verdict, raw_name); !text.empty())
       throw SeedError(SeedOutcome::invalid_archive, text);
@@ -194,7 +132,9 @@ private:
   void take_file(archive_entry* entry, const std::string& path) {
     const auto file = tree_.create_file(path, file_mode(::archive_entry_perm(entry)));
     if (!file) return leave_out("members that can't be made");
+    in_member_ = true;
     const la_int64_t end = write_blocks(*file, path);
+    in_member_ = false;
     const la_int64_t size = ::archive_entry_size(entry);
     if (end < size) os::check(::ftruncate(file->get(), size), "ftruncate", path);
     if (const auto time = modified(entry)) {
@@ -210,9 +150,9 @@ private:
       const void* block = nullptr;
       std::size_t size = 0;
       la_int64_t offset = 0;
-      const int result = ::archive_read_data_block(archive_.get(), &block, &size, &offset);
+      const int result = ::archive_read_data_block(reader_.get(), &block, &size, &offset);
       if (result == ARCHIVE_EOF) return end;
-      check(result);
+      reader_.check(result);
       for (std::size_t done = 0; done < size;)
         done += static_cast<std::size_t>(
             os::check(os::retry_eintr([&] {
@@ -224,10 +164,11 @@ private:
     }
   }
 
-  Feed feed_;
+  Unpacker unpacker_;
+  ArchiveReader reader_;
   SeedTree& tree_;
   SeedBudget& budget_;
-  Archive archive_;
+  bool in_member_ = false;  // its content is being read
   LeftOut left_out_;
 };
 

@@ -20,6 +20,7 @@ void start_cleaning(Context& context) {
   if (pid == 0) run_seed_cleaning(context);
   if (pid < 0) return;  // the next seed cleans first
   context.workers.insert(pid);
+  context.reaper.keep_running(pid);
   context.reaper.expect(pid, [&context, pid](ExecOutcome, int) { context.workers.erase(pid); });
 }
 
@@ -59,6 +60,7 @@ void SeedOperation::start() {
   if (child_ == 0) run_seed_child(context_, std::move(connection_), length_);
   context_.seeding = true;
   context_.workers.insert(child_);
+  context_.reaper.keep_running(child_);
   context_.reaper.expect(child_, [this](ExecOutcome outcome, int code) { on_exit(outcome, code); });
 }
 

@@ -160,6 +160,16 @@ TEST_P(Exec, TimeoutKillsTheWholeTreeBeforeItAnswers) {
   expect_result(agent, "pgrep -c -f '[s]leep 600'; pgrep -c -f '[s]leep 333'", "0\n1\n", 0);
 }
 
+TEST_P(Exec, AHugeTimeoutIsPracticallyNone) {
+  const SandboxedAgent agent(options());
+  for (const auto timeout :
+       {std::chrono::milliseconds(100'000'000'000), std::chrono::milliseconds::max()}) {
+    const auto result = agent.exec("sleep 0.1; echo done", timeout);
+    EXPECT_EQ(result.output, "done\n");
+    EXPECT_EQ(result.done.outcome, ExecOutcome::exited) << result.done.message;
+  }
+}
+
 TEST_P(Exec, TimeoutEndsAForkBomb) {
   auto bounded = options();
   bounded.config.max_processes = 200;

@@ -77,6 +77,14 @@ TEST(AgentProtocol, ANulInACommandIsRefused) {
                wire::DecodeError);
 }
 
+TEST(AgentProtocol, NoDurationIsTooLong) {
+  using std::chrono::milliseconds;
+  for (const milliseconds asked : {milliseconds(100'000'000'000), milliseconds::max()}) {
+    EXPECT_EQ(ExecRequest::decode(ExecRequest{":", asked, 1}.encode()).timeout, asked);
+    EXPECT_EQ(TerminateRequest::decode(TerminateRequest{asked}.encode()).grace, asked);
+  }
+}
+
 TEST(AgentProtocol, NegativeDurationsAreRefused) {
   EXPECT_THROW(TerminateRequest::decode(TerminateRequest{-1ms}.encode()), wire::DecodeError);
   EXPECT_THROW(ExecRequest::decode(ExecRequest{"", -1ms, 1}.encode()), wire::DecodeError);

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -132,6 +133,11 @@ void FrontConnection::send(RequestType type, std::string_view payload) {
 
 void FrontConnection::send_raw(std::string_view bytes) { os::send_message(socket_, bytes); }
 
+bool FrontConnection::wait(std::chrono::milliseconds limit) const {
+  pollfd waited{socket_.get(), POLLIN, 0};
+  return os::retry_eintr([&] { return ::poll(&waited, 1, static_cast<int>(limit.count())); }) > 0;
+}
+
 Answer FrontConnection::receive() {
   std::string header(frame_header_bytes, '\0');
   if (os::read_full(socket_, std::as_writable_bytes(std::span(header))) != header.size()) return {};
@@ -228,6 +234,12 @@ ExecResult SandboxedAgent::finish_exec(FrontConnection& connection) {
       throw std::runtime_error("no answer");
     }
   }
+}
+
+void SandboxedAgent::freeze_workers(bool frozen) const {
+  const fs::path leaf = fs::path(cgroup_path_) / "work";
+  const os::UniqueFd directory = os::open_file(leaf, O_PATH | O_DIRECTORY);
+  os::write_value(directory, "cgroup.freeze", frozen ? "1" : "0");
 }
 
 Status SandboxedAgent::status() const {

@@ -33,6 +33,8 @@ public:
 
   void send(RequestType type, std::string_view payload);
   void send_raw(std::string_view bytes);
+  // Whether an answer, or the end of the stream, comes within the time.
+  [[nodiscard]] bool wait(std::chrono::milliseconds limit) const;
   // An `end of stream` is a frame of type 0.
   Answer receive();
   [[nodiscard]] const os::UniqueFd& socket() const { return socket_; }
@@ -65,6 +67,9 @@ public:
   Status status() const;
   Answer terminate(std::chrono::milliseconds grace) const;
 
+  // Lets the agent's workers stand still without its knowledge (cgroup-v2, cgroup.freeze), or go
+  // on.
+  void freeze_workers(bool frozen) const;
   [[nodiscard]] pid_t pid() const { return pid_; }
   // From the clone until "r".
   [[nodiscard]] std::chrono::microseconds started_in() const { return started_in_; }

@@ -126,6 +126,25 @@ TEST_F(Seed, RefusesWhatIsNoWholeArchive) {
   EXPECT_EQ(run("ls"), "a\nb\n");
 }
 
+TEST_F(Seed, TakesZerosBehindTheEndMark) {
+  const auto tar = TarBuilder().file("a", std::string(5000, 'x')).file("b", "b").finish();
+  for (const std::size_t zeros : {1U, 100U, 511U, 512U, 700U, 3000U, 300'001U}) {
+    SCOPED_TRACE(zeros);
+    const auto longer = tar + std::string(zeros, '\0');
+    expect_seeded(seed(*agent, longer));
+    EXPECT_EQ(run("ls; rm a b"), "a\nb\n");
+    expect_seeded(seed(*agent, filter_through("gzip", longer)));
+    EXPECT_EQ(run("ls; rm a b"), "a\nb\n");
+    expect_refused(longer + "g", invalid);
+    expect_refused(filter_through("gzip", longer + "g"), invalid);
+  }
+  expect_seeded(seed(*agent, std::string(1100, '\0')));
+  expect_refused(std::string(100, '\0'), invalid);
+  // A member is never made up of zeros.
+  const auto zeros = TarBuilder().file("z", std::string(4096, '\0')).finish();
+  expect_refused(zeros.substr(0, 512 + 4000), invalid);
+}
+
 TEST_F(Seed, RefusesNamesThatLeaveTheTree) {
   const auto with = [](std::string_view name) {
     return TarBuilder().file("good", "x").file(name, "x").finish();
@@ -269,6 +288,19 @@ TEST_F(Seed, AKilledSeedIsAnsweredAndCleanedUp) {
   }));
   EXPECT_EQ(connection.receive().type, AnswerType::failed);
   EXPECT_TRUE(eventually([&] { return everything() == "repo\nskills\ntmp\n"; }));
+}
+
+TEST_F(Seed, AStoppedSeedGoesOn) {
+  auto connection = agent->connect();
+  const auto tar = TarBuilder().file("a", "x").finish();
+  connection.send(RequestType::seed, SeedRequest{1U << 20, 10}.encode());
+  ASSERT_TRUE(eventually(
+      [&] { return run("pkill -STOP daiv-seed && echo stopped").ends_with("stopped\n"); }, 30s));
+  send_archive(connection, SeedTarget::repo, tar);
+  connection.send(RequestType::seed_end, {});
+  ASSERT_TRUE(connection.wait(60s));
+  expect_seeded(SeedDone::decode(connection.receive().payload));
+  EXPECT_EQ(run("cat a"), "x");
 }
 
 TEST_F(Seed, FramesOutOfOrderFail) {

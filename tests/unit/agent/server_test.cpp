@@ -97,28 +97,82 @@ TEST_F(Server, FileOperationsRunInAWorkerThatIsKept) {
             "0\nCapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\nclosed\n");
 }
 
-TEST_F(Server, AStoppedWorkerBlocksNobodyAndAKilledOneIsReplaced) {
+FrontConnection ask_for_repo(const SandboxedAgent& agent) {
+  auto connection = agent.connect();
+  connection.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+  return connection;
+}
+
+TEST_F(Server, AStoppedWorkerGoesOn) {
   const SandboxedAgent agent;
   ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
-  agent.exec("pkill -STOP daiv-files");
-  auto stuck = agent.connect();
-  stuck.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+  const std::string worker = agent.exec("pgrep daiv-files").output;
+  for (const char* signal : {"STOP", "TSTP", "TTIN"}) {
+    ASSERT_EQ(
+        agent.exec(std::string("pkill -").append(signal).append(" daiv-files && echo sent")).output,
+        "sent\n");
+    auto connection = ask_for_repo(agent);
+    ASSERT_TRUE(connection.wait(60s)) << signal;
+    EXPECT_EQ(connection.receive().type, AnswerType::fs);
+  }
+  EXPECT_EQ(agent.exec("pgrep daiv-files").output, worker);
+}
+
+TEST_F(Server, AWorkerThatIsStoppedAgainAndAgainIsReplaced) {
+  const SandboxedAgent agent;
+  ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
+  // Ends when the worker is no more.
+  EXPECT_EQ(
+      agent
+          .exec("worker=$(pgrep daiv-files); while kill -STOP $worker 2>/dev/null; do :; done; "
+                "echo replaced",
+                60s)
+          .output,
+      "replaced\n");
   EXPECT_EQ(list_repo(agent).type, AnswerType::fs);
-  agent.exec("pkill -KILL daiv-files");
-  EXPECT_EQ(stuck.receive().type, AnswerType::failed);
-  // The second one was killed as well, and a request that it had taken up is failed, too.
-  EXPECT_TRUE(eventually([&] { return list_repo(agent).type == AnswerType::fs; }));
+  // Whatever worker there is: each request comes to an end, if perhaps without an answer.
+  agent.exec(
+      "(while :; do kill -STOP $(pgrep daiv-files); done) >/dev/null 2>&1 & echo $! >/tmp/stopper");
+  for (int request = 0; request < 50; ++request) {
+    ASSERT_TRUE(ask_for_repo(agent).wait(60s)) << request;
+  }
+  agent.exec("kill -KILL $(cat /tmp/stopper)");
+  EXPECT_TRUE(eventually([&] { return list_repo(agent).type == AnswerType::fs; }, 30s));
+}
+
+TEST_F(Server, ARequestThatAKilledWorkerHadNotTakenUpGoesToAnother) {
+  const SandboxedAgent agent;
+  ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
+  agent.freeze_workers(true);
+  auto connection = ask_for_repo(agent);
+  EXPECT_FALSE(connection.wait(0ms));
+  // Answered when the agent has taken up what came before it.
+  ASSERT_EQ(agent.exec("pkill -KILL daiv-files; echo killed").output, "killed\n");
+  agent.freeze_workers(false);
+  ASSERT_TRUE(connection.wait(60s));
+  EXPECT_EQ(connection.receive().type, AnswerType::fs);
+}
+
+TEST_F(Server, WorkersThatAreKilledAgainAndAgainKeepNobodyWaiting) {
+  const SandboxedAgent agent;
+  agent.exec(
+      "(while :; do kill -KILL $(pgrep daiv-files); done) >/dev/null 2>&1 & echo $! >/tmp/killer");
+  for (int request = 0; request < 50; ++request) {
+    ASSERT_TRUE(ask_for_repo(agent).wait(60s)) << request;
+  }
+  agent.exec("kill -KILL $(cat /tmp/killer)");
+  EXPECT_TRUE(eventually([&] { return list_repo(agent).type == AnswerType::fs; }, 30s));
 }
 
 TEST_F(Server, AnAbandonedRequestFreesItsWorker) {
   const SandboxedAgent agent;
   ASSERT_EQ(list_repo(agent).type, AnswerType::fs);
-  agent.exec("pkill -STOP daiv-files");
+  agent.freeze_workers(true);
   {
-    auto abandoned = agent.connect();
-    abandoned.send(RequestType::fs, encode_fs_request(LsRequest{"/workspace/repo"}));
+    const auto abandoned = ask_for_repo(agent);
   }
-  EXPECT_TRUE(eventually([&] { return agent.processes() == 0; }));
+  EXPECT_TRUE(eventually([&] { return agent.processes() == 0; }, 30s));
+  agent.freeze_workers(false);
 }
 
 TEST_F(Server, RootInTheSandboxHasTheContainerCapabilities) {
