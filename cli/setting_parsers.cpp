@@ -70,14 +70,14 @@ std::optional<std::vector<EgressHost>> parse_hosts(const std::string& text) {
   return hosts;
 }
 
-Parse prefix_of(std::string Settings::*field) {
+Parse prefix_of(std::string Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     settings.*field = text.substr(0, std::max<std::size_t>(text.find_last_not_of('/') + 1, 1));
     return text.front() == '/' && text.find_first_of("?# \t\r\n") == std::string::npos;
   };
 }
 
-Parse subnet_of(std::string Settings::*field) {
+Parse subnet_of(std::string Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     settings.*field = text;
     return netns::parse_subnet(text).has_value();

@@ -25,7 +25,7 @@ std::optional<Switch> parse_switch(const std::string& text);
 std::vector<std::string> parse_list(
     const std::string& text);  // by commas, blanks around items dropped
 
-inline Parse text_of(std::string Settings::*field) {
+inline Parse text_of(std::string Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     settings.*field = text;
     return true;
@@ -33,7 +33,7 @@ inline Parse text_of(std::string Settings::*field) {
 }
 
 // An absolute path.
-inline Parse path_of(std::string Settings::*field) {
+inline Parse path_of(std::string Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     settings.*field = text;
     return text.empty() || text.front() == '/';
@@ -41,10 +41,10 @@ inline Parse path_of(std::string Settings::*field) {
 }
 
 // Where routes begin; slashes at its end mean nothing, so "/sb/" is "/sb".
-Parse prefix_of(std::string Settings::*field);
+Parse prefix_of(std::string Settings::* field);
 
 template <typename Number>
-Parse number_of(Number Settings::*field, std::uint64_t least, std::uint64_t most) {
+Parse number_of(Number Settings::* field, std::uint64_t least, std::uint64_t most) {
   return [field, least, most](Settings& settings, const std::string& text) {
     const auto value = parse_count(text);
     if (!value || *value < least || *value > most) return false;
@@ -53,7 +53,7 @@ Parse number_of(Number Settings::*field, std::uint64_t least, std::uint64_t most
   };
 }
 
-inline Parse real_of(double Settings::*field, double least, double most) {
+inline Parse real_of(double Settings::* field, double least, double most) {
   return [field, least, most](Settings& settings, const std::string& text) {
     const auto value = parse_real(text);
     if (!value || *value < least || *value > most) return false;
@@ -65,7 +65,7 @@ inline Parse real_of(double Settings::*field, double least, double most) {
 // Seconds, fractions kept as far as the field's unit goes and rounded up, since 0 often means
 // "never"; at most a hundred years.
 template <typename Duration>
-Parse seconds_of(Duration Settings::*field, double least) {
+Parse seconds_of(Duration Settings::* field, double least) {
   return [field, least](Settings& settings, const std::string& text) {
     constexpr double most = 100.0 * 365 * 24 * 3600;
     const auto value = parse_real(text);
@@ -75,7 +75,7 @@ Parse seconds_of(Duration Settings::*field, double least) {
   };
 }
 
-inline Parse switch_of(Switch Settings::*field) {
+inline Parse switch_of(Switch Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     const auto value = parse_switch(text);
     if (value) settings.*field = *value;
@@ -83,7 +83,7 @@ inline Parse switch_of(Switch Settings::*field) {
   };
 }
 
-inline Parse list_of(std::vector<std::string> Settings::*field) {
+inline Parse list_of(std::vector<std::string> Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     settings.*field = parse_list(text);
     return true;
@@ -93,7 +93,7 @@ inline Parse list_of(std::vector<std::string> Settings::*field) {
 // NAME:ADDRESS, separated by commas; an IPv6 address may be in brackets.
 std::optional<std::vector<EgressHost>> parse_hosts(const std::string& text);
 
-inline Parse hosts_of(std::vector<EgressHost> Settings::*field) {
+inline Parse hosts_of(std::vector<EgressHost> Settings::* field) {
   return [field](Settings& settings, const std::string& text) {
     auto hosts = parse_hosts(text);
     if (hosts) settings.*field = std::move(*hosts);
@@ -102,10 +102,10 @@ inline Parse hosts_of(std::vector<EgressHost> Settings::*field) {
 }
 
 // An IPv4 network for the links of sessions.
-Parse subnet_of(std::string Settings::*field);
+Parse subnet_of(std::string Settings::* field);
 
 template <typename Choice>
-Parse choice_of(Choice Settings::*field,
+Parse choice_of(Choice Settings::* field,
                 std::initializer_list<std::pair<std::string, Choice>> choices) {
   return [field, known = std::vector<std::pair<std::string, Choice>>(choices)](
              Settings& settings, const std::string& text) {

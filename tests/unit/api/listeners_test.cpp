@@ -75,7 +75,7 @@ TEST_F(ListenersTest, RefusesWhatDoesNotListen) {
 TEST_F(ListenersTest, LocalSocketIsForTheGroup) {
   settings.unix_socket = path_;
   start();
-  struct stat status {};
+  struct stat status{};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0660U);
   Client client(path_);

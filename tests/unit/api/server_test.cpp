@@ -247,9 +247,8 @@ TEST_F(ServerTest, SurvivesASessionThatAnswersNonsense) {
     client.send(json_request("/session/s/fs/ls", R"({"path":"/workspace"})"));
     EXPECT_EQ(client.read().status, 500);
   }
-  on_server([this] {
-    service.fs_reply = encode_fs_reply(LsReply{{{"/workspace/repo", true}}, {}});
-  });
+  on_server(
+      [this] { service.fs_reply = encode_fs_reply(LsReply{{{"/workspace/repo", true}}, {}}); });
   client.send(json_request("/session/s/fs/ls", R"({"path":"/workspace"})"));
   EXPECT_EQ(client.read().body,
             R"({"entries":[{"path":"/workspace/repo","is_dir":true}],"error":null})");
